@@ -1,0 +1,206 @@
+package linux
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"path/filepath"
+)
+
+// unlimitedV1 is the least number that cgroup v1 is taken to mean "unlimited"
+// by: the kernel says the largest multiple of the page size below 1<<63, or
+// below 1<<64 before Linux 3.19.
+const unlimitedV1 = 1 << 62
+
+// MemoryGroup is the directory of one group in the hierarchy of the memory
+// controller. See Documentation/admin-guide/cgroup-v1/memory.rst and
+// Documentation/admin-guide/cgroup-v2.rst.
+type MemoryGroup struct {
+	Version int
+	Dir     string
+}
+
+// Usage is the memory that the group and those below it use, page cache
+// included, in bytes.
+func (m MemoryGroup) Usage() (int64, error) {
+	n, _, err := ReadCgroupValue(m.Dir, m.file("memory.usage_in_bytes", "memory.current"))
+	return n, err
+}
+
+// Limit is the group's own limit in bytes; limited is false without one.
+func (m MemoryGroup) Limit() (n int64, limited bool, err error) {
+	n, limited, err = ReadCgroupValue(m.Dir, m.file("memory.limit_in_bytes", "memory.max"))
+	if err != nil || !limited || m.Version == 1 && n >= unlimitedV1 {
+		return 0, false, err
+	}
+	return n, true, nil
+}
+
+// Peak is the highest usage since the group was made or the mark was reset.
+// Before Linux 5.19 cgroup v2 does not tell: fs.ErrNotExist.
+func (m MemoryGroup) Peak() (int64, error) {
+	n, _, err := ReadCgroupValue(m.Dir, m.file("memory.max_usage_in_bytes", "memory.peak"))
+	return n, err
+}
+
+// OOMKills is how many processes of the group the kernel killed for want of
+// memory; on v2 also of the groups below it. Before Linux 4.13 v1 does not
+// tell: an error.
+func (m MemoryGroup) OOMKills() (int64, error) {
+	name := m.file("memory.oom_control", "memory.events")
+	values, err := ReadCgroupKeyed(m.Dir, name)
+	if err != nil {
+		return 0, err
+	}
+	n, ok := values["oom_kill"]
+	if !ok {
+		return 0, fmt.Errorf("%s: no oom_kill; it needs Linux 4.13", filepath.Join(m.Dir, name))
+	}
+	return n, nil
+}
+
+// Stat is memory.stat with the kernel's own names. On v1 the names with
+// "total_" include the groups below, on v2 all do.
+func (m MemoryGroup) Stat() (map[string]int64, error) {
+	return ReadCgroupKeyed(m.Dir, "memory.stat")
+}
+
+func (m MemoryGroup) file(v1, v2 string) string {
+	if m.Version == 1 {
+		return v1
+	}
+	return v2
+}
+
+// CgroupMemory is what limits the memory of a process, and how much of it is
+// in use.
+type CgroupMemory struct {
+	Version int
+	// Path is the group of the process, as in /proc/PID/cgroup.
+	Path string
+	// Dir is the directory that Usage and Stat come from: of the group that
+	// has the limit, else of the process's own.
+	Dir string
+	// LimitBytes is the smallest limit on the path to the root; 0 is none. Of
+	// several equal ones it is the outermost group's, whose usage is highest.
+	LimitBytes int64
+	// LimitHidden says that the limit belongs to a group above all that are
+	// visible here (cgroup v1 in a container): Dir is then the process's own.
+	LimitHidden bool
+	// UsageBytes is the usage of the group, page cache included.
+	UsageBytes int64
+	// Stat is the memory.stat of the group; see MemoryGroup.Stat.
+	Stat map[string]int64
+}
+
+// MemoryOf reads the memory side of the group of process pid.
+func (c CgroupFS) MemoryOf(pid int) (*CgroupMemory, error) {
+	g, err := c.Group(pid)
+	if err != nil {
+		return nil, err
+	}
+	controller := ""
+	if g.Version == 1 {
+		controller = "memory"
+	}
+	path := groupsUpward(g.Dirs[controller], g.Top(controller), g.Version)
+	m := &CgroupMemory{Version: g.Version, Path: g.Path}
+	if g.Version == 1 {
+		err = m.limitV1(path)
+	} else {
+		err = m.limitV2(path)
+	}
+	return m, err
+}
+
+// groupsUpward lists the groups from dir to top, both included.
+func groupsUpward(dir, top string, version int) []MemoryGroup {
+	var out []MemoryGroup
+	for {
+		out = append(out, MemoryGroup{Version: version, Dir: dir})
+		if up := filepath.Dir(dir); dir != top && up != dir {
+			dir = up
+			continue
+		}
+		return out
+	}
+}
+
+// limitV1 trusts hierarchical_memory_limit, which knows of groups that are not
+// visible here and of memory.use_hierarchy, and looks for the group it is of.
+func (m *CgroupMemory) limitV1(path []MemoryGroup) error {
+	stat, err := path[0].Stat()
+	if err != nil {
+		return err
+	}
+	limit, ok := stat["hierarchical_memory_limit"]
+	if !ok {
+		return fmt.Errorf("%s: no hierarchical_memory_limit", filepath.Join(path[0].Dir, "memory.stat"))
+	}
+	if limit >= unlimitedV1 {
+		return m.read(path[0])
+	}
+	m.LimitBytes, m.LimitHidden = limit, true
+	of := path[0]
+	for _, g := range path {
+		n, limited, err := g.Limit()
+		if err != nil {
+			return err
+		}
+		if limited && n == limit {
+			of, m.LimitHidden = g, false
+		}
+	}
+	return m.read(of)
+}
+
+// limitV2 takes the smallest limit of the visible groups. Groups that the
+// memory controller is not enabled for have no files of it: their usage is
+// part of the next group's above.
+func (m *CgroupMemory) limitV2(path []MemoryGroup) error {
+	var of *MemoryGroup
+	smallest := int64(math.MaxInt64)
+	for i, g := range path {
+		n, limited, err := g.Limit()
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if of == nil || limited && n <= smallest {
+			of = &path[i]
+		}
+		if limited && n <= smallest {
+			smallest, m.LimitBytes = n, n
+		}
+	}
+	if of == nil {
+		return m.readRoot(path[len(path)-1])
+	}
+	return m.read(*of)
+}
+
+func (m *CgroupMemory) read(g MemoryGroup) (err error) {
+	m.Dir = g.Dir
+	if m.UsageBytes, err = g.Usage(); err != nil {
+		return err
+	}
+	m.Stat, err = g.Stat()
+	return err
+}
+
+// readRoot reads the root of the v2 hierarchy, which has no memory.current: its
+// usage is all that is charged to any group, anonymous and file pages, as
+// cgroup v1 reckons it for its root (mem_cgroup_usage in the kernel's
+// mm/memcontrol.c).
+func (m *CgroupMemory) readRoot(g MemoryGroup) (err error) {
+	m.Dir = g.Dir
+	m.Stat, err = g.Stat()
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("the memory controller is not enabled for the group %s: %w", m.Path, err)
+	}
+	m.UsageBytes = m.Stat["anon"] + m.Stat["file"]
+	return err
+}

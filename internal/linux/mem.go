@@ -1,0 +1,169 @@
+package linux
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sort"
+)
+
+// ErrNotResident says that a page is not in memory and was therefore not
+// read: reading it would have brought it in.
+var ErrNotResident = errors.New("page is not resident")
+
+// Mem reads the memory of another process through /proc/PID/mem without
+// changing it: a page that is not resident is never touched. Where such a
+// page belongs to a mapped file and was not swapped out, nobody has written
+// to it, and its content is read from the file itself.
+//
+// Blocks are kept, so that many small reads cost few system calls. A Mem
+// shows each block as it was when it was first read.
+type Mem struct {
+	fs       FS
+	pid      int
+	mem      *os.File
+	pagemap  *os.File
+	pageSize uint64
+	block    uint64
+	vmas     []VMA
+	blocks   map[uint64]memBlock
+	files    map[string]*os.File
+}
+
+type memBlock struct {
+	data  []byte
+	valid []bool // by page
+}
+
+// maxBlocks bounds what is kept of a process: 256 MiB.
+const maxBlocks = 4096
+
+// OpenMem opens the memory of process pid, whose mappings are vmas. It needs
+// the permission to trace the process (ptrace(2), PTRACE_MODE_ATTACH), and
+// asks for nothing that stops or signals it.
+func (fs FS) OpenMem(pid int, vmas []VMA) (*Mem, error) {
+	mem, err := os.Open(fs.Path(pid, "mem"))
+	if err != nil {
+		return nil, err
+	}
+	pagemap, err := os.Open(fs.Path(pid, "pagemap"))
+	if err != nil {
+		mem.Close()
+		return nil, err
+	}
+	page := uint64(os.Getpagesize())
+	return &Mem{
+		fs: fs, pid: pid, mem: mem, pagemap: pagemap,
+		pageSize: page, block: max(64<<10, page), vmas: vmas,
+		blocks: map[uint64]memBlock{}, files: map[string]*os.File{},
+	}, nil
+}
+
+// Close releases the files.
+func (m *Mem) Close() error {
+	err := errors.Join(m.mem.Close(), m.pagemap.Close())
+	for _, f := range m.files {
+		if f != nil {
+			f.Close()
+		}
+	}
+	return err
+}
+
+// ReadMem fills p from address addr.
+func (m *Mem) ReadMem(p []byte, addr uint64) error {
+	if addr+uint64(len(p)) < addr {
+		return fmt.Errorf("reading %d bytes at %#x: beyond the address space", len(p), addr)
+	}
+	for len(p) > 0 {
+		base := addr &^ (m.block - 1)
+		b, err := m.load(base)
+		if err != nil {
+			return err
+		}
+		page := (addr - base) / m.pageSize
+		if !b.valid[page] {
+			return fmt.Errorf("reading at %#x: %w", addr, ErrNotResident)
+		}
+		pageEnd := (page + 1) * m.pageSize
+		n := copy(p, b.data[addr-base:pageEnd])
+		p, addr = p[n:], addr+uint64(n)
+	}
+	return nil
+}
+
+func (m *Mem) load(base uint64) (memBlock, error) {
+	if b, ok := m.blocks[base]; ok {
+		return b, nil
+	}
+	if len(m.blocks) >= maxBlocks {
+		return memBlock{}, fmt.Errorf("reading at %#x: more than %d blocks of the process read already", base, maxBlocks)
+	}
+	pages := m.block / m.pageSize
+	b := memBlock{data: make([]byte, m.block), valid: make([]bool, pages)}
+	entries := make([]byte, pages*8)
+	// Beyond the end of user space the page map ends early: those entries
+	// stay zero, that is, not present.
+	if _, err := m.pagemap.ReadAt(entries, int64(base/m.pageSize*8)); err != nil && !errors.Is(err, io.EOF) {
+		return memBlock{}, fmt.Errorf("reading the page map at %#x: %w", base, err)
+	}
+	state := func(page uint64) uint64 { return binary.NativeEndian.Uint64(entries[page*8:]) }
+	for page := uint64(0); page < pages; {
+		end := page + 1
+		if state(page)&pagemapPresent != 0 {
+			for end < pages && state(end)&pagemapPresent != 0 {
+				end++
+			}
+			m.fill(b, base, page, end)
+		} else if state(page)&pagemapSwapped == 0 {
+			b.valid[page] = m.fillFromFile(b.data[page*m.pageSize:end*m.pageSize], base+page*m.pageSize)
+		}
+		page = end
+	}
+	m.blocks[base] = b
+	return b, nil
+}
+
+// fill reads the resident pages [page, end) of a block. Guard pages and
+// mappings that went away in between stay invalid.
+func (m *Mem) fill(b memBlock, base, page, end uint64) {
+	n, _ := m.mem.ReadAt(b.data[page*m.pageSize:end*m.pageSize], int64(base+page*m.pageSize))
+	for p := page; p < page+uint64(n)/m.pageSize; p++ {
+		b.valid[p] = true
+	}
+}
+
+func (m *Mem) fillFromFile(p []byte, addr uint64) bool {
+	i := sort.Search(len(m.vmas), func(i int) bool { return m.vmas[i].End > addr })
+	if i == len(m.vmas) || addr < m.vmas[i].Start || !m.vmas[i].FileBacked() {
+		return false
+	}
+	v := &m.vmas[i]
+	f, seen := m.files[v.Path]
+	if !seen {
+		f = m.openMapped(v)
+		m.files[v.Path] = f
+	}
+	if f == nil {
+		return false
+	}
+	n, _ := f.ReadAt(p, int64(v.Offset+addr-v.Start))
+	return n == len(p)
+}
+
+// openMapped opens the file behind a mapping as the process sees it, if it is
+// a plain file and still the one that was mapped.
+func (m *Mem) openMapped(v *VMA) *os.File {
+	path := m.fs.Path(m.pid, "root", v.Path)
+	fi, err := os.Stat(path)
+	if err != nil || !fi.Mode().IsRegular() || inode(fi) != v.Inode {
+		return nil
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil
+	}
+	return f
+}

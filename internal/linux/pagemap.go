@@ -1,0 +1,202 @@
+package linux
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// PageRun is a run of neighbouring resident pages.
+type PageRun struct {
+	Start, End uint64
+}
+
+// Size is the length of the run in bytes.
+func (r PageRun) Size() int64 { return int64(r.End - r.Start) }
+
+// The PAGEMAP_SCAN ioctl (kernel: include/uapi/linux/fs.h, struct
+// pm_scan_arg; Documentation/admin-guide/mm/pagemap.rst), Linux 6.7.
+const (
+	pagemapScan   = 0xc0606610 // _IOWR('f', 16, struct pm_scan_arg)
+	pageIsPresent = 1 << 3
+	pageIsPfnzero = 1 << 5
+	scanRegions   = 4096
+)
+
+type pmScanArg struct {
+	size, flags, start, end, walkEnd, vec, vecLen, maxPages uint64
+	categoryInverted, categoryMask, categoryAnyof, retMask  uint64
+}
+
+type pmRegion struct{ start, end, categories uint64 }
+
+// ErrNoPagemapScan says that the kernel has no PAGEMAP_SCAN.
+var ErrNoPagemapScan = errors.New("the kernel has no PAGEMAP_SCAN (Linux 6.7)")
+
+// ResidentPages returns the runs of resident pages of process pid that count
+// into the Rss of the given mappings, in order of address. The shared zero
+// page is not resident memory and is left out.
+//
+// Before Linux 6.7 it reads the page map entry by entry, where the zero page
+// looks like any other: then the runs of a mapping are cut to its Rss.
+func (fs FS) ResidentPages(pid int, vmas []VMA) ([]PageRun, error) {
+	f, err := os.Open(fs.Path(pid, "pagemap"))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	runs, err := scanPagemap(f, vmas)
+	if errors.Is(err, ErrNoPagemapScan) {
+		return readPagemap(f, vmas, int64(os.Getpagesize()))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("scanning %s: %w", f.Name(), err)
+	}
+	return countedRuns(runs, vmas), nil
+}
+
+func scanPagemap(f *os.File, vmas []VMA) ([]PageRun, error) {
+	if len(vmas) == 0 {
+		return nil, nil
+	}
+	regions := make([]pmRegion, scanRegions)
+	arg := pmScanArg{
+		start:            vmas[0].Start,
+		end:              scanEnd(vmas),
+		vec:              uint64(uintptr(unsafe.Pointer(&regions[0]))),
+		vecLen:           scanRegions,
+		categoryInverted: pageIsPfnzero,
+		categoryMask:     pageIsPresent | pageIsPfnzero,
+		retMask:          pageIsPresent,
+	}
+	arg.size = uint64(unsafe.Sizeof(arg))
+	var runs []PageRun
+	for arg.start < arg.end {
+		n, _, errno := unix.Syscall(unix.SYS_IOCTL, f.Fd(), pagemapScan, uintptr(unsafe.Pointer(&arg)))
+		if errno == unix.ENOTTY || errno == unix.EINVAL && runs == nil {
+			return nil, ErrNoPagemapScan
+		}
+		if errno != 0 {
+			return nil, errno
+		}
+		got := regions[:min(int(n), len(regions))]
+		for _, r := range got {
+			runs = append(runs, PageRun{r.start, r.end})
+		}
+		if len(got) < len(regions) {
+			break
+		}
+		// walk_end is stale after the kernel flushed its own buffer of 512
+		// regions: going on from there would count pages twice.
+		arg.start = got[len(got)-1].end
+	}
+	runtime.KeepAlive(regions)
+	return runs, nil
+}
+
+// scanEnd is the end of the highest mapping in user space; the vsyscall page
+// of x86 lies above it and the kernel refuses to scan there.
+func scanEnd(vmas []VMA) uint64 {
+	for i := len(vmas) - 1; i >= 0; i-- {
+		if vmas[i].End < 1<<63 {
+			return vmas[i].End
+		}
+	}
+	return 0
+}
+
+// countedRuns takes runs in mappings whose pages do not count out.
+func countedRuns(runs []PageRun, vmas []VMA) []PageRun {
+	var skip []PageRun
+	for i := range vmas {
+		if vmas[i].Uncounted() {
+			skip = append(skip, PageRun{vmas[i].Start, vmas[i].End})
+		}
+	}
+	if len(skip) == 0 {
+		return runs
+	}
+	kept := make([]PageRun, 0, len(runs))
+	for _, r := range runs {
+		for len(skip) > 0 && skip[0].End <= r.Start {
+			skip = skip[1:]
+		}
+		for _, s := range skip {
+			if s.Start >= r.End {
+				break
+			}
+			if s.Start > r.Start {
+				kept = append(kept, PageRun{r.Start, s.Start})
+			}
+			r.Start = min(s.End, r.End)
+		}
+		if r.Start < r.End {
+			kept = append(kept, r)
+		}
+	}
+	return kept
+}
+
+const (
+	pagemapPresent = 1 << 63
+	pagemapSwapped = 1 << 62
+)
+
+// readPagemap reads one 64-bit entry per page (kernel:
+// Documentation/admin-guide/mm/pagemap.rst) of the mappings that have an Rss.
+func readPagemap(r io.ReaderAt, vmas []VMA, pageSize int64) ([]PageRun, error) {
+	var runs []PageRun
+	buf := make([]byte, 64<<10)
+	for i := range vmas {
+		v := &vmas[i]
+		if v.RSS == 0 || v.Uncounted() {
+			continue
+		}
+		first := len(runs)
+		for at := v.Start; at < v.End; {
+			n := min(int64(v.End-at)/pageSize*8, int64(len(buf)))
+			if _, err := r.ReadAt(buf[:n], int64(at)/pageSize*8); err != nil {
+				return nil, fmt.Errorf("reading the page map at %#x: %w", at, err)
+			}
+			for o := int64(0); o < n; o += 8 {
+				if binary.NativeEndian.Uint64(buf[o:])&pagemapPresent != 0 {
+					runs = extend(runs, first, at, at+uint64(pageSize))
+				}
+				at += uint64(pageSize)
+			}
+		}
+		runs = append(runs[:first], cutRuns(runs[first:], v.RSS)...)
+	}
+	return runs, nil
+}
+
+// extend adds a page to the last run after index first, or begins a new one.
+func extend(runs []PageRun, first int, start, end uint64) []PageRun {
+	if n := len(runs); n > first && runs[n-1].End == start {
+		runs[n-1].End = end
+		return runs
+	}
+	return append(runs, PageRun{start, end})
+}
+
+// cutRuns drops pages from the end until no more than size bytes are left.
+func cutRuns(runs []PageRun, size int64) []PageRun {
+	var sum int64
+	for i, r := range runs {
+		sum += r.Size()
+		if sum > size {
+			runs[i].End -= uint64(sum - size)
+			if runs[i].Size() == 0 {
+				return runs[:i]
+			}
+			return runs[:i+1]
+		}
+	}
+	return runs
+}

@@ -1,0 +1,129 @@
+package linux
+
+import (
+	"encoding/binary"
+	"io"
+	"os"
+	"reflect"
+	"slices"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+func total(runs []PageRun) (n int64) {
+	for _, r := range runs {
+		n += r.Size()
+	}
+	return n
+}
+
+// The page map and smaps of one moment agree.
+func TestRecordedRunsAddUpToRss(t *testing.T) {
+	vmas := parseFile(t, "testdata/smaps/jdk25-serial.txt", parseSmapsText)
+	runs := countedRuns(recordedRuns(t, "testdata/smaps/jdk25-serial.runs.txt"), vmas)
+	rollup := parseFile(t, "testdata/smaps/jdk25-serial.rollup.txt", parseSmapsText)
+	if got := total(runs); got != rollup[0].RSS {
+		t.Errorf("runs add up to %d, Rss is %d", got, rollup[0].RSS)
+	}
+}
+
+func TestCountedRuns(t *testing.T) {
+	vmas := []VMA{
+		{Start: 0x1000, End: 0x3000},
+		{Start: 0x3000, End: 0x4000, Flags: "rd pf"},
+		{Start: 0x4000, End: 0x6000},
+		{Start: 0x6000, End: 0x7000, Flags: "io"},
+	}
+	got := countedRuns([]PageRun{{0x2000, 0x5000}, {0x5000, 0x7000}}, vmas)
+	want := []PageRun{{0x2000, 0x3000}, {0x4000, 0x5000}, {0x5000, 0x6000}}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got %x, want %x", got, want)
+	}
+}
+
+// entries serves a page map in which the given pages are present.
+type entries map[int64]bool
+
+func (e entries) ReadAt(p []byte, off int64) (int, error) {
+	for i := 0; i < len(p); i += 8 {
+		var v uint64
+		if e[(off+int64(i))/8] {
+			v = pagemapPresent
+		}
+		binary.NativeEndian.PutUint64(p[i:], v)
+	}
+	return len(p), nil
+}
+
+func TestReadPagemap(t *testing.T) {
+	const page = 16 << 10 // a page size that is not this machine's
+	present := entries{1: true, 2: true, 4: true, 9: true, 10: true}
+	vmas := []VMA{
+		{Start: 1 * page, End: 6 * page, RSS: 3 * page},
+		{Start: 6 * page, End: 8 * page},
+		// The zero page looks present and is not part of Rss.
+		{Start: 8 * page, End: 12 * page, RSS: 1 * page},
+	}
+	got, err := readPagemap(present, vmas, page)
+	want := []PageRun{{1 * page, 3 * page}, {4 * page, 5 * page}, {9 * page, 10 * page}}
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("got %x, %v, want %x", got, err, want)
+	}
+}
+
+// Both ways to read the page map see the pages of this process that a test
+// has touched, and only those, also when there are more runs than the kernel
+// and we keep at a time.
+func TestResidentPagesOfThisProcess(t *testing.T) {
+	page := os.Getpagesize()
+	const pages = 20000
+	mem, err := unix.Mmap(-1, 0, pages*page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE|unix.MAP_NORESERVE)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = unix.Munmap(mem) }()
+	if err := unix.Madvise(mem, unix.MADV_NOHUGEPAGE); err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < pages; i += 2 {
+		mem[i*page] = 1
+	}
+	_ = mem[1*page] // the zero page
+	proc := NewFS("/proc")
+	vmas, err := proc.Smaps(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(vmas, func(v VMA) bool { return v.RSS >= pages/2*int64(page) && v.Size() >= int64(pages*page) })
+	if i < 0 {
+		t.Fatal("the mapping of this test is not in smaps")
+	}
+	f, err := os.Open("/proc/self/pagemap")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	one := vmas[i : i+1]
+	read, err := readPagemap(f, one, int64(page))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if total(read) != one[0].RSS {
+		t.Errorf("page map read: %d bytes, Rss %d", total(read), one[0].RSS)
+	}
+	whole, err := proc.ResidentPages(os.Getpid(), one)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if total(whole) != one[0].RSS {
+		t.Errorf("resident pages: %d bytes in %d runs, Rss %d", total(whole), len(whole), one[0].RSS)
+	}
+}
+
+func TestReadPagemapFails(t *testing.T) {
+	empty := io.NewSectionReader(entries{}, 0, 0)
+	if _, err := readPagemap(empty, []VMA{{Start: 0x1000, End: 0x2000, RSS: 4096}}, 4096); err == nil {
+		t.Error("a page map that ends early was accepted")
+	}
+}

@@ -1,0 +1,163 @@
+package linux
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"unicode"
+)
+
+// Status is what tare needs of /proc/PID/status (kernel:
+// Documentation/filesystems/proc.rst, table 1-2).
+type Status struct {
+	Name    string
+	State   byte  // R, S, D, T (stopped), t (traced), Z (zombie), X (dead)
+	NSpid   []int // the process's id in each PID namespace, ours first
+	UID     int   // effective
+	GID     int   // effective
+	Threads int
+	SigCgt  uint64 // mask of the signals that the process handles
+	VmHWM   int64  // bytes
+}
+
+// Catches says that the process handles the signal.
+func (s *Status) Catches(sig syscall.Signal) bool {
+	return sig > 0 && s.SigCgt&(1<<(uint(sig)-1)) != 0
+}
+
+// Status reads the status of process pid.
+func (fs FS) Status(pid int) (Status, error) { return open(fs, pid, "status", ParseStatus) }
+
+// ParseStatus parses /proc/PID/status.
+func ParseStatus(r io.Reader) (Status, error) {
+	var s Status
+	sc := bufio.NewScanner(r)
+	for line := 1; sc.Scan(); line++ {
+		name, value, ok := strings.Cut(sc.Text(), ":")
+		if !ok {
+			continue
+		}
+		if err := s.set(name, strings.TrimSpace(value)); err != nil {
+			return s, fmt.Errorf("line %d: %w: %q", line, err, sc.Text())
+		}
+	}
+	if err := sc.Err(); err != nil {
+		return s, err
+	}
+	if s.State == 0 {
+		return s, fmt.Errorf("no State line")
+	}
+	return s, nil
+}
+
+func (s *Status) set(name, value string) (err error) {
+	switch name {
+	case "Name":
+		s.Name = Printable(value)
+	case "State":
+		if value == "" {
+			return fmt.Errorf("empty state")
+		}
+		s.State = value[0]
+	case "NSpid":
+		s.NSpid, err = parseInts(value)
+	case "Uid":
+		s.UID, err = effectiveID(value)
+	case "Gid":
+		s.GID, err = effectiveID(value)
+	case "Threads":
+		s.Threads, err = strconv.Atoi(value)
+	case "SigCgt":
+		s.SigCgt, err = strconv.ParseUint(value, 16, 64)
+	case "VmHWM":
+		s.VmHWM, err = parseKB([]byte(value))
+	}
+	return err
+}
+
+// effectiveID is the second of "real effective saved filesystem".
+func effectiveID(value string) (int, error) {
+	ids, err := parseInts(value)
+	if err != nil || len(ids) != 4 {
+		return 0, fmt.Errorf("want four ids")
+	}
+	return ids[1], nil
+}
+
+func parseInts(value string) ([]int, error) {
+	var out []int
+	for f := range strings.FieldsSeq(value) {
+		n, err := strconv.Atoi(f)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, n)
+	}
+	return out, nil
+}
+
+// Birth names a process for good: a PID can be given to another process.
+type Birth struct {
+	StartTicks uint64 // clock ticks since boot
+	Ended      bool   // a zombie, not yet waited for
+}
+
+// Birth reads when process pid started (proc_pid_stat(5), fields 3 and 22).
+func (fs FS) Birth(pid int) (Birth, error) { return open(fs, pid, "stat", parseBirth) }
+
+func parseBirth(r io.Reader) (Birth, error) {
+	text, err := io.ReadAll(io.LimitReader(r, 64<<10))
+	if err != nil {
+		return Birth{}, err
+	}
+	// The name may hold blanks and parentheses: fields count from the last
+	// closing one.
+	i := strings.LastIndexByte(string(text), ')')
+	fields := strings.Fields(string(text[i+1:]))
+	if i < 0 || len(fields) < 20 {
+		return Birth{}, fmt.Errorf("too few fields: %.80q", text)
+	}
+	ticks, err := strconv.ParseUint(fields[19], 10, 64)
+	if err != nil {
+		return Birth{}, fmt.Errorf("bad start time %q", fields[19])
+	}
+	return Birth{ticks, fields[0] == "Z" || fields[0] == "X"}, nil
+}
+
+// Cmdline reads the command line of process pid, at most 1 MiB of it.
+func (fs FS) Cmdline(pid int) ([]string, error) {
+	return open(fs, pid, "cmdline", func(r io.Reader) ([]string, error) {
+		text, err := io.ReadAll(io.LimitReader(r, 1<<20))
+		if err != nil || len(text) == 0 {
+			return nil, err
+		}
+		return strings.Split(strings.TrimSuffix(string(text), "\x00"), "\x00"), nil
+	})
+}
+
+func inode(fi os.FileInfo) uint64 {
+	if st, ok := fi.Sys().(*syscall.Stat_t); ok {
+		return st.Ino
+	}
+	return 0
+}
+
+// Printable makes a text that another process chose safe to show: bounded in
+// length, and without control characters, which a terminal would obey.
+func Printable(s string) string {
+	const most = 200
+	out := []rune(strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return '?'
+		}
+		return r
+	}, s))
+	if len(out) > most {
+		out = append(out[:most], '…')
+	}
+	return string(out)
+}
