@@ -1,0 +1,90 @@
+package hotspot
+
+import "fmt"
+
+// flagTable finds -XX flags in a JVM's memory (JDK:
+// src/hotspot/share/runtime/flags/jvmFlag.hpp; "Flag" on JDK 8).
+type flagTable struct {
+	s  *Structs
+	at map[string]uint64 // address of the value by name
+}
+
+const maxFlags = 1 << 13
+
+func readFlags(s *Structs) (*flagTable, error) {
+	kind := "JVMFlag"
+	if !s.has("JVMFlag::flags") {
+		kind = "Flag"
+	}
+	array, err := s.staticWord(kind + "::flags")
+	if err != nil {
+		return nil, err
+	}
+	n, err := s.staticWord(kind + "::numFlags")
+	if err != nil {
+		return nil, err
+	}
+	size := s.types[kind]
+	if n > maxFlags || size < 16 || size > 256 {
+		return nil, fmt.Errorf("%d flags of %d bytes", n, size)
+	}
+	name, err := s.offset(kind + "::_name")
+	if err != nil {
+		return nil, err
+	}
+	addr, err := s.offset(kind + "::_addr")
+	if err != nil {
+		return nil, err
+	}
+	if name+8 > size || addr+8 > size {
+		return nil, fmt.Errorf("flag fields lie beyond %d bytes", size)
+	}
+	table := make([]byte, n*size)
+	if err := s.mem.ReadMem(table, array); err != nil {
+		return nil, err
+	}
+	t := &flagTable{s: s, at: map[string]uint64{}}
+	for ; len(table) >= int(size); table = table[size:] {
+		if u64(table[name:]) == 0 {
+			continue // the last entry is empty
+		}
+		if key, err := s.cstring(u64(table[name:])); err == nil {
+			t.at[key] = u64(table[addr:])
+		}
+	}
+	return t, nil
+}
+
+// boolean reads a flag of type bool; one that this JVM lacks is false.
+func (t *flagTable) boolean(name string) bool {
+	var b [1]byte
+	at, ok := t.at[name]
+	return ok && t.s.mem.ReadMem(b[:], at) == nil && b[0] == 1
+}
+
+// size reads a flag of 64 bits; one that this JVM lacks, or that has no
+// believable size, is 0.
+func (t *flagTable) size(name string) int64 {
+	at, ok := t.at[name]
+	if !ok {
+		return 0
+	}
+	v, err := t.s.word(at)
+	if err != nil || v > maxHeap {
+		return 0
+	}
+	return int64(v)
+}
+
+// text reads a flag of type ccstr.
+func (t *flagTable) text(name string) (string, error) {
+	at, ok := t.at[name]
+	if !ok {
+		return "", fmt.Errorf("no flag %s", name)
+	}
+	p, err := t.s.word(at)
+	if err != nil || p == 0 {
+		return "", err
+	}
+	return t.s.cstring(p)
+}

@@ -1,0 +1,517 @@
+package hotspot
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"sort"
+	"strconv"
+	"strings"
+)
+
+// Region is a range of addresses.
+type Region struct{ Start, End uint64 }
+
+// Size is the length of the region in bytes.
+func (r Region) Size() int64 { return int64(r.End - r.Start) }
+
+// Contains says whether addr lies in the region.
+func (r Region) Contains(addr uint64) bool { return r.Start <= addr && addr < r.End }
+
+// Empty says that the region is not there.
+func (r Region) Empty() bool { return r.End <= r.Start }
+
+// JavaThread is a thread that the JVM keeps as a JavaThread: application
+// threads, compiler threads, and the JVM's own service threads.
+type JavaThread struct {
+	// TID is the thread's id in the JVM's own PID namespace.
+	TID   int
+	Stack Region
+}
+
+// VM is what a JVM's memory says about the JVM. A part that this version does
+// not describe, or that was not readable, is empty and stands in Problems.
+type VM struct {
+	Version   string // such as "25.0.3" or "1.8.0_504"
+	Major     int
+	Collector string // such as "G1"
+	NMT       string // "off", "summary" or "detail"
+	Heap      Region // reserved; empty for ZGC
+	// CodeHeaps are the reserved code heaps and their segment maps.
+	CodeHeaps []Region
+	Threads   []JavaThread
+	Archive   Region // the CDS or AOT archive; empty on JDK 8 and 11
+	PerfData  Region
+	CardTable Region
+	// ClassSpaceBytes is what the compressed class space reserves, 0
+	// without one.
+	ClassSpaceBytes int64
+	// StackBytes are the default stack sizes of Java, compiler and VM
+	// threads.
+	StackBytes []int64
+	// MarkStackBytes is what G1's mark stack reserves.
+	MarkStackBytes int64
+	// Classes are addresses of Klass structures, Metadata addresses of
+	// constant pools and method tables, both outside the archive.
+	Classes, Metadata []uint64
+	Problems          []error
+}
+
+const (
+	maxThreads   = 1 << 18
+	maxClasses   = 1 << 19
+	maxCodeHeaps = 16
+	maxStack     = 1 << 34
+	maxHeap      = 1 << 46
+)
+
+// ReadVM reads the JVM whose libjvm is mapped at base. It fails when the
+// JVM's tables cannot be read at all.
+func ReadVM(mem Memory, base uint64) (*VM, error) {
+	s, err := readStructs(mem, base)
+	if err != nil {
+		return nil, fmt.Errorf("reading the JVM's own description (vmStructs): %w", err)
+	}
+	vm := &VM{}
+	for _, part := range []struct {
+		name string
+		read func(*Structs) error
+	}{
+		{"version", vm.readVersion},
+		{"flags", vm.readFlags},
+		{"heap", vm.readHeap},
+		{"code cache", vm.readCodeHeaps},
+		{"threads", vm.readThreads},
+		{"class archive", vm.readArchive},
+		{"performance data", vm.readPerfData},
+		{"card table", vm.readCardTable},
+		{"classes", vm.readClasses},
+	} {
+		if err := part.read(s); err != nil {
+			vm.Problems = append(vm.Problems, fmt.Errorf("%s: %w", part.name, err))
+		}
+	}
+	return vm, nil
+}
+
+var jreVersion = regexp.MustCompile(`JRE \(([0-9][0-9A-Za-z._]*)`)
+
+// readVersion takes the Java version out of "OpenJDK 64-Bit Server VM
+// (25.504-b01) for linux-amd64 JRE (1.8.0_504-…), built on …".
+func (vm *VM) readVersion(s *Structs) error {
+	at, err := s.staticWord("Abstract_VM_Version::_s_internal_vm_info_string")
+	if err != nil {
+		return err
+	}
+	text, err := s.cstring(at)
+	if err != nil {
+		return err
+	}
+	m := jreVersion.FindStringSubmatch(text)
+	if m == nil {
+		return fmt.Errorf("no version in %.80q", text)
+	}
+	vm.Version = m[1]
+	vm.Major, err = Major(vm.Version)
+	return err
+}
+
+// Major is the feature version of a Java version: 8 for "1.8.0_504", 25 for
+// "25.0.3".
+func Major(version string) (int, error) {
+	digits := strings.TrimPrefix(version, "1.")
+	if i := strings.IndexFunc(digits, func(r rune) bool { return r < '0' || r > '9' }); i >= 0 {
+		digits = digits[:i]
+	}
+	n, err := strconv.Atoi(digits)
+	if err != nil {
+		return 0, fmt.Errorf("no Java version: %.40q", version)
+	}
+	return n, nil
+}
+
+// collectors are named by the flag that selects them.
+var collectors = []struct{ flag, name string }{
+	{"UseG1GC", "G1"},
+	{"UseSerialGC", "Serial"},
+	{"UseParallelGC", "Parallel"},
+	{"UseConcMarkSweepGC", "CMS"},
+	{"UseZGC", "ZGC"},
+	{"UseShenandoahGC", "Shenandoah"},
+	{"UseEpsilonGC", "Epsilon"},
+}
+
+func (vm *VM) readFlags(s *Structs) error {
+	flags, err := readFlags(s)
+	if err != nil {
+		return err
+	}
+	for _, c := range collectors {
+		if flags.boolean(c.flag) {
+			vm.Collector = c.name
+			break
+		}
+	}
+	if vm.Collector == "" && vm.Major == 8 {
+		vm.Collector = "Serial" // what JDK 8 uses when it selects none
+	}
+	if vm.NMT, err = flags.text("NativeMemoryTracking"); err != nil {
+		return err
+	}
+	if flags.boolean("UseCompressedClassPointers") || vm.Major >= 27 {
+		vm.ClassSpaceBytes = flags.size("CompressedClassSpaceSize")
+	}
+	for _, f := range []string{"ThreadStackSize", "CompilerThreadStackSize", "VMThreadStackSize"} {
+		if kib := flags.size(f); kib > 0 && kib < maxStack>>10 {
+			vm.StackBytes = append(vm.StackBytes, kib<<10)
+		}
+	}
+	vm.MarkStackBytes = flags.size("MarkStackSize") * 8
+	return nil
+}
+
+func (vm *VM) readHeap(s *Structs) error {
+	heap, err := s.staticWord("Universe::_collectedHeap")
+	if err != nil {
+		return err
+	}
+	if heap == 0 {
+		return fmt.Errorf("not made yet: the JVM is starting")
+	}
+	off, err := s.offset("CollectedHeap::_reserved")
+	if err != nil {
+		return err
+	}
+	if vm.Heap, err = s.memRegion(heap + off); err != nil {
+		return err
+	}
+	return checkRegion(vm.Heap, maxHeap)
+}
+
+// memRegion reads a MemRegion: a start and a length in words.
+func (s *Structs) memRegion(addr uint64) (Region, error) {
+	start, err := s.member(addr, "MemRegion::_start")
+	if err != nil {
+		return Region{}, err
+	}
+	words, err := s.member(addr, "MemRegion::_word_size")
+	if err != nil || words > maxHeap/8 {
+		return Region{}, errors.Join(err, checkWords(words))
+	}
+	return Region{start, start + words*8}, nil
+}
+
+func checkWords(words uint64) error {
+	if words > maxHeap/8 {
+		return fmt.Errorf("region of %d words", words)
+	}
+	return nil
+}
+
+func checkRegion(r Region, most int64) error {
+	if r.Start != 0 && (r.End < r.Start || r.Size() > most || r.End >= 1<<57) {
+		return fmt.Errorf("unbelievable region %#x-%#x", r.Start, r.End)
+	}
+	return nil
+}
+
+func (vm *VM) readCodeHeaps(s *Structs) error {
+	heaps, err := s.codeHeaps()
+	if err != nil {
+		return err
+	}
+	for _, h := range heaps {
+		for _, f := range []string{"CodeHeap::_memory", "CodeHeap::_segmap"} {
+			off, err := s.offset(f)
+			if err != nil {
+				return err
+			}
+			low, err := s.member(h+off, "VirtualSpace::_low_boundary")
+			if err != nil {
+				return err
+			}
+			high, err := s.member(h+off, "VirtualSpace::_high_boundary")
+			if err != nil {
+				return err
+			}
+			r := Region{low, high}
+			if err := checkRegion(r, 1<<33); err != nil {
+				return err
+			}
+			vm.CodeHeaps = append(vm.CodeHeaps, r)
+		}
+	}
+	return nil
+}
+
+// codeHeaps lists the CodeHeap objects: one on JDK 8, a GrowableArray later.
+func (s *Structs) codeHeaps() ([]uint64, error) {
+	if s.has("CodeCache::_heap") {
+		h, err := s.staticWord("CodeCache::_heap")
+		return []uint64{h}, err
+	}
+	array, err := s.staticWord("CodeCache::_heaps")
+	if err != nil {
+		return nil, err
+	}
+	length := "GrowableArrayBase::_len"
+	if !s.has(length) {
+		length = "GenericGrowableArray::_len"
+	}
+	n, err := s.member(array, length)
+	if err != nil {
+		return nil, err
+	}
+	if n = uint64(uint32(n)); n > maxCodeHeaps {
+		return nil, fmt.Errorf("%d code heaps", n)
+	}
+	data, err := s.member(array, "GrowableArray<int>::_data")
+	if err != nil {
+		return nil, err
+	}
+	return s.words(data, int(n))
+}
+
+// words reads n pointers.
+func (s *Structs) words(at uint64, n int) ([]uint64, error) {
+	buf := make([]byte, n*8)
+	if err := s.mem.ReadMem(buf, at); err != nil {
+		return nil, err
+	}
+	out := make([]uint64, n)
+	for i := range out {
+		out[i] = u64(buf[i*8:])
+	}
+	return out, nil
+}
+
+func (vm *VM) readThreads(s *Structs) error {
+	threads, err := s.javaThreads()
+	for _, t := range threads {
+		// A thread may end while it is read: it is left out.
+		if jt, ok := s.javaThread(t); ok {
+			vm.Threads = append(vm.Threads, jt)
+		}
+	}
+	return err
+}
+
+// javaThreads lists the JavaThread objects: a linked list up to JDK 11, the
+// current ThreadsList later.
+func (s *Structs) javaThreads() ([]uint64, error) {
+	if !s.has("ThreadsSMRSupport::_java_thread_list") {
+		var out []uint64
+		at, err := s.staticWord("Threads::_thread_list")
+		for err == nil && at != 0 && len(out) < maxThreads {
+			out = append(out, at)
+			at, err = s.member(at, "JavaThread::_next")
+		}
+		return out, err
+	}
+	list, err := s.staticWord("ThreadsSMRSupport::_java_thread_list")
+	if err != nil {
+		return nil, err
+	}
+	n, err := s.member(list, "ThreadsList::_length")
+	if err != nil {
+		return nil, err
+	}
+	if n = uint64(uint32(n)); n > maxThreads {
+		return nil, fmt.Errorf("%d Java threads", n)
+	}
+	array, err := s.member(list, "ThreadsList::_threads")
+	if err != nil {
+		return nil, err
+	}
+	return s.words(array, int(n))
+}
+
+func (s *Structs) javaThread(at uint64) (JavaThread, bool) {
+	base, err1 := s.member(at, "JavaThread::_stack_base")
+	size, err2 := s.member(at, "JavaThread::_stack_size")
+	if err1 != nil || err2 != nil || size == 0 || size > maxStack || base < size {
+		return JavaThread{}, false
+	}
+	t := JavaThread{Stack: Region{base - size, base}}
+	osthread := "Thread::_osthread"
+	if !s.has(osthread) {
+		osthread = "JavaThread::_osthread"
+	}
+	if os, err := s.member(at, osthread); err == nil {
+		if tid, err := s.member(os, "OSThread::_thread_id"); err == nil {
+			t.TID = int(uint32(tid))
+		}
+	}
+	return t, true
+}
+
+func (vm *VM) readArchive(s *Structs) error {
+	for _, name := range []string{"aot", "shared"} {
+		base, top := "MetaspaceObj::_"+name+"_metaspace_base", "MetaspaceObj::_"+name+"_metaspace_top"
+		if !s.has(base) {
+			continue
+		}
+		var err error
+		if vm.Archive, err = s.staticRegion(base, top); err != nil {
+			return err
+		}
+		return checkRegion(vm.Archive, 1<<36)
+	}
+	return nil // JDK 8 and 11 do not say: the mapped file does
+}
+
+func (s *Structs) staticRegion(start, end string) (Region, error) {
+	from, err := s.staticWord(start)
+	if err != nil {
+		return Region{}, err
+	}
+	to, err := s.staticWord(end)
+	return Region{from, to}, err
+}
+
+func (vm *VM) readPerfData(s *Structs) (err error) {
+	if vm.PerfData, err = s.staticRegion("PerfMemory::_start", "PerfMemory::_end"); err != nil {
+		return err
+	}
+	return checkRegion(vm.PerfData, 1<<30)
+}
+
+func (vm *VM) readCardTable(s *Structs) error {
+	var table uint64
+	var err error
+	kind := "CardTable"
+	if s.has("BarrierSet::_barrier_set") {
+		table, err = s.chain("BarrierSet::_barrier_set", "CardTableBarrierSet::_card_table")
+	} else { // JDK 8: the barrier set is the card table
+		kind = "CardTableModRefBS"
+		table, err = s.chain("Universe::_collectedHeap", "CollectedHeap::_barrier_set")
+	}
+	if err != nil {
+		return err
+	}
+	// ZGC, Shenandoah and Epsilon have a barrier set of another type, whose
+	// word in this place is anything: what it leads to is checked.
+	start, err1 := s.member(table, kind+"::_byte_map")
+	size, err2 := s.member(table, kind+"::_byte_map_size")
+	r := Region{start, start + size}
+	if err1 == nil && err2 == nil && size > 0 && size <= uint64(vm.Heap.Size())/128+1<<16 && checkRegion(r, maxHeap) == nil {
+		vm.CardTable = r
+	}
+	return nil
+}
+
+// readClasses walks the tree of classes below java.lang.Object, which holds
+// every loaded class, interface and array.
+func (vm *VM) readClasses(s *Structs) error {
+	root, err := s.rootClass()
+	if err != nil {
+		return err
+	}
+	super, err := s.offset("Klass::_super")
+	if err != nil {
+		return err
+	}
+	for range 64 {
+		up, err := s.word(root + super)
+		if err != nil {
+			return err
+		}
+		if up == 0 {
+			break
+		}
+		root = up
+	}
+	w, err := newClassWalk(s, vm.Archive)
+	if err != nil {
+		return err
+	}
+	w.walk(root)
+	vm.Classes, vm.Metadata = w.classes, w.metadata
+	sort.Slice(vm.Classes, func(i, j int) bool { return vm.Classes[i] < vm.Classes[j] })
+	sort.Slice(vm.Metadata, func(i, j int) bool { return vm.Metadata[i] < vm.Metadata[j] })
+	return nil
+}
+
+// rootClass finds any class to start from.
+func (s *Structs) rootClass() (uint64, error) {
+	if s.has("Universe::_boolArrayKlassObj") {
+		return s.staticWord("Universe::_boolArrayKlassObj")
+	}
+	cld, err := s.staticWord("ClassLoaderDataGraph::_head")
+	for n := 0; err == nil && cld != 0 && n < maxClasses; n++ {
+		k, err := s.member(cld, "ClassLoaderData::_klasses")
+		if err != nil {
+			return 0, err
+		}
+		if k != 0 {
+			return k, nil
+		}
+		if cld, err = s.member(cld, "ClassLoaderData::_next"); err != nil {
+			return 0, err
+		}
+	}
+	return 0, errors.Join(err, fmt.Errorf("no class is loaded"))
+}
+
+type classWalk struct {
+	s                          *Structs
+	archive                    Region
+	subclass, sibling, layout  uint64
+	constants, methods, length uint64
+	classes, metadata          []uint64
+}
+
+func newClassWalk(s *Structs, archive Region) (*classWalk, error) {
+	w := &classWalk{s: s, archive: archive}
+	for name, to := range map[string]*uint64{
+		"Klass::_subklass":           &w.subclass,
+		"Klass::_next_sibling":       &w.sibling,
+		"Klass::_layout_helper":      &w.layout,
+		"InstanceKlass::_constants":  &w.constants,
+		"InstanceKlass::_methods":    &w.methods,
+		"InstanceKlass::_init_state": new(uint64),
+	} {
+		off, err := s.offset(name)
+		if err != nil {
+			return nil, err
+		}
+		if off > 1<<12 {
+			return nil, fmt.Errorf("%s at offset %d", name, off)
+		}
+		*to = off
+		w.length = max(w.length, off+8)
+	}
+	return w, nil
+}
+
+// walk visits the tree below root. A class that is not readable, for its page
+// is not resident or it is just being unloaded, hides what hangs on it.
+func (w *classWalk) walk(root uint64) {
+	stack := []uint64{root}
+	buf := make([]byte, w.length)
+	seen := map[uint64]bool{0: true}
+	for len(stack) > 0 && len(seen) < maxClasses {
+		k := stack[len(stack)-1]
+		stack = stack[:len(stack)-1]
+		if seen[k] {
+			continue
+		}
+		seen[k] = true
+		if w.s.mem.ReadMem(buf, k) != nil {
+			continue
+		}
+		stack = append(stack, u64(buf[w.sibling:]), u64(buf[w.subclass:]))
+		w.note(&w.classes, k)
+		// Arrays have a negative layout helper, and no constant pool.
+		if int32(u32(buf[w.layout:])) > 0 {
+			w.note(&w.metadata, u64(buf[w.constants:]))
+			w.note(&w.metadata, u64(buf[w.methods:]))
+		}
+	}
+}
+
+func (w *classWalk) note(to *[]uint64, addr uint64) {
+	if addr != 0 && !w.archive.Contains(addr) {
+		*to = append(*to, addr)
+	}
+}
