@@ -1,0 +1,119 @@
+// Package footprint gives every resident page of a JVM one owner. It joins
+// what the kernel says (smaps, the page map, thread stack pointers) with what
+// the JVM says (vmStructs, and on request native memory tracking).
+package footprint
+
+import "time"
+
+// Schema names the JSON form of a Footprint. Owners and fields may be added;
+// none changes its meaning.
+const Schema = "tare.footprint/1"
+
+// Owner is what a resident page belongs to.
+type Owner string
+
+// The owners, in the order of a report.
+const (
+	JavaHeap     Owner = "java-heap"     // the object heap, archived objects included
+	ClassSpace   Owner = "class-space"   // compressed class space: Klass structures
+	Metaspace    Owner = "metaspace"     // class metadata outside the class space
+	CodeCache    Owner = "code-cache"    // compiled code, stubs, their segment maps
+	ThreadStacks Owner = "thread-stacks" // stacks of all threads
+	GC           Owner = "gc"            // card tables, mark bitmaps, region tables
+	CDS          Owner = "cds"           // the CDS or AOT class archive
+	Malloc       Owner = "malloc"        // the C library's heaps: arenas, brk, large chunks
+	MappedFiles  Owner = "mapped-files"  // libraries, jars, the modules file; their data and bss
+	JVMOther     Owner = "jvm-other"     // the JVM's own small regions: perf data, safepoint page, vdso
+	Unattributed Owner = "unattributed"  // the remainder
+)
+
+// How says how a row is known.
+type How string
+
+// The ways, from sure to likely.
+const (
+	Exact     How = "exact"     // an address range that the JVM or the kernel names
+	Layout    How = "layout"    // the known layout of a mapping: size, alignment, header
+	Heuristic How = "heuristic" // neighbourhood and permissions
+)
+
+// Row is one owner's part.
+type Row struct {
+	Owner         Owner `json:"owner"`
+	ResidentBytes int64 `json:"residentBytes"`
+	// CommittedBytes and ReservedBytes are what the JVM promised itself; nil
+	// when it makes no such promise.
+	CommittedBytes *int64 `json:"committedBytes"`
+	ReservedBytes  *int64 `json:"reservedBytes"`
+	How            How    `json:"how"`
+	// AnonymousBytes is the part of the mappings of files that the process
+	// has written to, so that it is private and cannot be dropped: data of
+	// libraries, a class archive that was relocated.
+	AnonymousBytes int64 `json:"anonymousBytes,omitempty"`
+	// Children are parts of the row; they need not add up to it.
+	Children []Child `json:"children,omitempty"`
+}
+
+// Child is a named part of a row, such as one mapped file.
+type Child struct {
+	Name          string `json:"name"`
+	ResidentBytes int64  `json:"residentBytes"`
+}
+
+// Cgroup is the memory side of the control group of the process.
+type Cgroup struct {
+	Version int    `json:"version"`
+	Path    string `json:"path"`
+	// LimitBytes is the smallest limit on the path to the root, nil without
+	// one.
+	LimitBytes *int64 `json:"limitBytes"`
+	// UsageBytes is the usage of the group whose limit that is, else of the
+	// process's own group.
+	UsageBytes int64 `json:"usageBytes"`
+	// HeadroomBytes is the limit less what cannot be reclaimed (usage less
+	// file pages that are clean), nil without a limit.
+	HeadroomBytes *int64 `json:"headroomBytes"`
+	// ReclaimableBytes is page cache that the kernel can drop.
+	ReclaimableBytes int64 `json:"reclaimableBytes"`
+}
+
+// SourceTracking is the name of the only source that asks the JVM.
+const SourceTracking = "native memory tracking"
+
+// Source is one thing that was read, how long it took, and what went wrong.
+type Source struct {
+	Name   string  `json:"name"`
+	Millis float64 `json:"millis"`
+	Error  *string `json:"error"`
+}
+
+// Footprint is the resident memory of one JVM by owner at one moment. The
+// resident bytes of the rows add up to RSSBytes exactly.
+type Footprint struct {
+	Schema    string    `json:"schema"`
+	PID       int       `json:"pid"`
+	Name      string    `json:"name"`
+	JDK       string    `json:"jdk"`
+	Threads   int       `json:"threads"`
+	Collector string    `json:"collector"`
+	Time      time.Time `json:"time"`
+	RSSBytes  int64     `json:"rssBytes"`
+	PSSBytes  int64     `json:"pssBytes"`
+	// RollupRSSBytes is smaps_rollup's Rss, read directly after the scan: on
+	// a JVM at work it differs by the pages touched in between.
+	RollupRSSBytes int64    `json:"rollupRssBytes"`
+	Cgroup         *Cgroup  `json:"cgroup"`
+	Rows           []Row    `json:"rows"`
+	Sources        []Source `json:"sources"`
+	Warnings       []string `json:"warnings"`
+}
+
+// Row returns the row of an owner, and whether there is one.
+func (f *Footprint) Row(o Owner) (Row, bool) {
+	for _, r := range f.Rows {
+		if r.Owner == o {
+			return r, true
+		}
+	}
+	return Row{}, false
+}

@@ -1,0 +1,353 @@
+package footprint
+
+import (
+	"encoding/binary"
+	"slices"
+	"sort"
+	"strings"
+
+	"tare/internal/hotspot"
+	"tare/internal/linux"
+)
+
+// layout finds owners by what is known of how glibc, the dynamic linker and
+// HotSpot lay out their mappings.
+type layout struct {
+	vmas []linux.VMA
+	mem  hotspot.Memory
+	page uint64
+	// reach is, by mapping, where the anonymous memory that begins in it or
+	// before it and goes on without a gap ends.
+	reach []uint64
+}
+
+func newLayout(vmas []linux.VMA, mem hotspot.Memory, page uint64) *layout {
+	l := &layout{vmas: vmas, mem: mem, page: page, reach: make([]uint64, len(vmas))}
+	for i := len(vmas) - 1; i >= 0; i-- {
+		l.reach[i] = vmas[i].End
+		if i+1 < len(vmas) && vmas[i+1].Start == vmas[i].End && anonymous(&vmas[i+1]) {
+			l.reach[i] = l.reach[i+1]
+		}
+	}
+	return l
+}
+
+// at returns the index of the mapping that holds addr, or -1.
+func (l *layout) at(addr uint64) int {
+	i := sort.Search(len(l.vmas), func(i int) bool { return l.vmas[i].End > addr })
+	if i == len(l.vmas) || addr < l.vmas[i].Start {
+		return -1
+	}
+	return i
+}
+
+// guarded returns the mapping directly below mapping i if it is a guard: not
+// accessible, and small.
+func (l *layout) guarded(i int) (guard *linux.VMA, ok bool) {
+	const maxGuard = 1 << 20
+	if i == 0 {
+		return nil, false
+	}
+	g := &l.vmas[i-1]
+	return g, g.End == l.vmas[i].Start && !g.Accessible() && !g.FileBacked() && g.Size() <= maxGuard
+}
+
+const (
+	// arenaSize is glibc's HEAP_MAX_SIZE on 64 bits: an arena's heaps lie at
+	// multiples of it (glibc: malloc/arena.c).
+	arenaSize = 64 << 20
+	// mmapped is IS_MMAPPED in the size word of a chunk (glibc:
+	// malloc/malloc.c).
+	mmapped = 2
+)
+
+// arenas finds the heaps of glibc's arenas: each begins, at a multiple of
+// arenaSize, with a struct heap_info {arena, previous, size, mprotect_size}.
+func (l *layout) arenas() []claim {
+	var out []claim
+	for i := range l.vmas {
+		v := &l.vmas[i]
+		if !anonymous(v) || !v.Writable() {
+			continue
+		}
+		for at := alignUp(v.Start, arenaSize); at < v.End; at += arenaSize {
+			// It may have grown since the mappings were read.
+			if l.arenaAt(at) {
+				out = append(out, claim{span{at, l.reservedUpTo(i, at+arenaSize)}, Malloc, Layout, rankHeader})
+			}
+		}
+	}
+	return out
+}
+
+func (l *layout) arenaAt(at uint64) bool {
+	var h [32]byte
+	if l.mem.ReadMem(h[:], at) != nil {
+		return false
+	}
+	arena := binary.NativeEndian.Uint64(h[0:])
+	used := binary.NativeEndian.Uint64(h[16:])
+	opened := binary.NativeEndian.Uint64(h[24:])
+	return arena != 0 && arena%8 == 0 && used > 0 && used <= opened && opened <= arenaSize &&
+		opened%l.page == 0 && l.at(arena) >= 0
+}
+
+// reservedUpTo is where mapping i with the anonymous memory that follows it
+// without a gap ends, at most limit.
+func (l *layout) reservedUpTo(i int, limit uint64) uint64 { return min(l.reach[i], limit) }
+
+// maxProbes bounds the pages of one range that are looked at in search of a
+// chunk header.
+const maxProbes = 512
+
+// chunks finds large chunks that malloc mapped on their own, in a range that
+// is nobody's yet. Neighbours merge into one mapping, so every chunk is
+// followed to the next.
+func (l *layout) chunks(s span) []claim {
+	var out []claim
+	at := s.start
+	for probes := 0; at < s.end && probes < maxProbes; probes++ {
+		size, ok := l.chunkAt(at)
+		if !ok || at+size > s.end {
+			at += l.page
+			continue
+		}
+		out = append(out, claim{span{at, at + size}, Malloc, Layout, rankHeader})
+		at += size
+	}
+	return out
+}
+
+// chunkAt reads the header {prev_size, size} of a mapped chunk. Its size is
+// that of the mapping, or 16 bytes less since glibc 2.43.
+func (l *layout) chunkAt(at uint64) (size uint64, ok bool) {
+	var h [16]byte
+	if l.mem.ReadMem(h[:], at) != nil {
+		return 0, false
+	}
+	prev, word := binary.NativeEndian.Uint64(h[:]), binary.NativeEndian.Uint64(h[8:])
+	size = word &^ 7
+	if prev != 0 || word&7 != mmapped || size == 0 || size > 1<<46 {
+		return 0, false
+	}
+	if size%l.page == l.page-16 {
+		size += 16
+	}
+	return size, size%l.page == 0
+}
+
+// libraryData finds the zero-initialised data of libraries: anonymous memory
+// behind the mapped part of the file, inside of the image's size.
+func (l *layout) libraryData() []claim {
+	var out []claim
+	for i := range l.vmas {
+		v := &l.vmas[i]
+		if !v.FileBacked() || v.Offset != 0 || !strings.Contains(v.Path, ".so") && !strings.Contains(v.Path, "/bin/") {
+			continue
+		}
+		end, err := hotspot.LoadEnd(l.mem, v.Start)
+		if err != nil {
+			continue // not a library
+		}
+		for j := i + 1; j < len(l.vmas) && l.vmas[j].Start < end; j++ {
+			if w := &l.vmas[j]; anonymous(w) {
+				out = append(out, claim{span{w.Start, min(w.End, alignUp(end, l.page))}, MappedFiles, Exact, rankHeader})
+			}
+		}
+	}
+	return out
+}
+
+// stacks finds the stacks of threads by their stack pointers.
+func (l *layout) stacks(pointers []uint64, sizes []int64) []claim {
+	var out []claim
+	for _, sp := range pointers {
+		i := l.at(sp)
+		if i < 0 || !anonymous(&l.vmas[i]) {
+			continue
+		}
+		s, how := span{l.vmas[i].Start, l.vmas[i].End}, Heuristic
+		if _, ok := l.guarded(i); ok {
+			how = Layout
+		}
+		s.end = l.stackEnd(i, sp, sizes)
+		out = append(out, claim{s, ThreadStacks, how, rankStack})
+	}
+	return out
+}
+
+// stackEnd is where the stack that begins at mapping i ends. Memory above it
+// may have merged into the mapping: the guard, which is part of the stack's
+// size or comes on top of it, tells how far the stack reaches.
+func (l *layout) stackEnd(i int, sp uint64, sizes []int64) uint64 {
+	v := &l.vmas[i]
+	guard, ok := l.guarded(i)
+	if !ok {
+		return v.End
+	}
+	for _, size := range sizes {
+		for _, end := range []uint64{guard.Start + uint64(size), guard.End + uint64(size)} {
+			if sp < end && end <= v.End {
+				return end
+			}
+		}
+	}
+	return v.End
+}
+
+// looksLikeStack says that mapping i has the size of a stack, with or without
+// a guard below: the stack of a thread that is running, or one that glibc
+// keeps for the next thread.
+func (l *layout) looksLikeStack(i int, sizes []int64) bool {
+	v := &l.vmas[i]
+	if !anonymous(v) || !v.Writable() {
+		return false
+	}
+	with := v.Size()
+	if g, ok := l.guarded(i); ok {
+		with += g.Size()
+	}
+	return slices.Contains(sizes, v.Size()) || slices.Contains(sizes, with)
+}
+
+// Metaspace cells: what metaspace reserves address space in multiples of, at
+// addresses that are multiples too: 16 MiB root chunks, four to a node, since
+// JDK 16 (JDK: src/hotspot/share/memory/metaspace/chunklevel.hpp, JEP 387),
+// nodes of 2 MiB or more, aligned to pages alone and filled from the beginning,
+// before (virtualSpaceList.cpp).
+const (
+	rootChunkSize = 16 << 20
+	nodeSize      = 2 << 20
+)
+
+func cellSize(major int) uint64 {
+	if major >= 16 {
+		return rootChunkSize
+	}
+	return nodeSize
+}
+
+// metadata claims the cells around addresses of class metadata, and what lies
+// between two of them in one mapping.
+func (l *layout) metadata(addrs []uint64, cell uint64) []claim {
+	var out []claim
+	done, mapping := span{}, -1
+	for _, a := range addrs { // in order
+		if done.start <= a && a < done.end {
+			continue
+		}
+		i := l.at(a)
+		if i < 0 || !anonymous(&l.vmas[i]) {
+			continue
+		}
+		if i == mapping {
+			out = append(out, claim{span{done.end, a}, Metaspace, Layout, rankCell})
+		}
+		mapping = i
+		base := a &^ (cell - 1)
+		first := i
+		for first > 0 && l.vmas[first].Start > base && l.vmas[first-1].End == l.vmas[first].Start && anonymous(&l.vmas[first-1]) {
+			first--
+		}
+		end := l.reservedUpTo(i, base+cell)
+		if cell == nodeSize {
+			end = max(end, l.vmas[i].End)
+		}
+		done = span{max(base, l.vmas[first].Start), l.reservedBehind(end, base+4*cell)}
+		out = append(out, claim{done, Metaspace, Layout, rankCell})
+	}
+	return out
+}
+
+// reservedBehind extends a range that ends at end over address space behind
+// it that is only reserved, up to limit.
+func (l *layout) reservedBehind(end, limit uint64) uint64 {
+	i := l.at(end)
+	if i < 0 || l.vmas[i].Start > end || l.vmas[i].Accessible() || !anonymous(&l.vmas[i]) {
+		return end
+	}
+	return min(l.vmas[i].End, limit)
+}
+
+// classSpace finds the compressed class space: anonymous memory of exactly
+// the reserved size, around known classes if there are any outside of the
+// archive, and not around other metadata. Its beginning is that of a mapping, or
+// lies where the heap or the archive ends, when the kernel merged the two.
+func (l *layout) classSpace(vm *hotspot.VM) (claim, bool) {
+	size := uint64(vm.ClassSpaceBytes)
+	if size == 0 || size > 1<<40 {
+		return claim{}, false
+	}
+	starts := []uint64{vm.Heap.End, vm.Archive.End, alignUp(vm.Archive.End, 16<<20)}
+	for i := range l.vmas {
+		if anonymous(&l.vmas[i]) {
+			starts = append(starts, l.vmas[i].Start)
+		}
+	}
+	var best claim
+	most := -1
+	for _, a := range starts {
+		i := l.at(a)
+		if a == 0 || i < 0 || !anonymous(&l.vmas[i]) || l.reservedUpTo(i, a+size) != a+size || !l.endsAt(a+size) {
+			continue
+		}
+		s := span{a, a + size}
+		// JDK 27 keeps a little other metadata there, never as much.
+		n := within(vm.Classes, s) - within(vm.Metadata, s)
+		if n > most && !overlaps(s, vm.Heap) {
+			best, most = claim{s, ClassSpace, Layout, rankSpan}, n
+		}
+	}
+	return best, most >= 0
+}
+
+// endsAt says that a reservation can end at addr: a mapping ends there, or it
+// lies in address space that is only reserved, where neighbours merge.
+func (l *layout) endsAt(addr uint64) bool {
+	i := l.at(addr - 1)
+	return i >= 0 && (l.vmas[i].End == addr || !l.vmas[i].Accessible())
+}
+
+func overlaps(s span, r hotspot.Region) bool { return s.start < r.End && r.Start < s.end }
+
+// within counts the addresses, which are in order, inside of s.
+func within(addrs []uint64, s span) int {
+	from := sort.Search(len(addrs), func(i int) bool { return addrs[i] >= s.start })
+	to := sort.Search(len(addrs), func(i int) bool { return addrs[i] >= s.end })
+	return to - from
+}
+
+// gcSizes are the sizes of a collector's side tables for a heap (JDK:
+// src/hotspot/share/gc: one card, block offset or card count per 512 bytes;
+// one mark bit per 8 bytes, two in the parallel collector's bitmap).
+func gcSizes(vm *hotspot.VM, page uint64) []uint64 {
+	h := uint64(vm.Heap.Size())
+	var out []uint64
+	for _, s := range []uint64{h / 512, h/512 + page, h / 64, h / 32, uint64(vm.MarkStackBytes)} {
+		if s >= page {
+			out = append(out, alignUp(s, page))
+		}
+	}
+	return out
+}
+
+// sideTable says whether the memory from the beginning of mapping i on, with
+// what is reserved behind it, or at its end, behind something smaller, has the
+// size of a collector's side table.
+func (l *layout) sideTable(i int, sizes []uint64) (span, bool) {
+	v := &l.vmas[i]
+	for _, size := range sizes {
+		end := v.Start + size
+		if j := l.at(end - 1); l.reservedUpTo(i, end) == end && l.vmas[j].End == end {
+			return span{v.Start, end}, true
+		}
+	}
+	for _, size := range sizes {
+		if have := uint64(v.Size()); have > size && have-size < size {
+			return span{v.End - size, v.End}, true
+		}
+	}
+	return span{}, false
+}
+
+func alignUp(a, to uint64) uint64 { return (a + to - 1) &^ (to - 1) }

@@ -1,0 +1,222 @@
+package footprint_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"tare/internal/footprint"
+	"tare/internal/hotspot"
+	"tare/internal/jvmtest"
+	"tare/internal/linux"
+)
+
+func weigh(t *testing.T, pid int, attach bool) *footprint.Footprint {
+	t.Helper()
+	f, err := footprint.Weigh(context.Background(), pid, footprint.Options{Attach: attach})
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkSum(t, f)
+	if len(f.Warnings) > 0 {
+		t.Errorf("warnings: %q", f.Warnings)
+	}
+	for _, s := range f.Sources {
+		if s.Error != nil {
+			t.Errorf("source %s: %s", s.Name, *s.Error)
+		}
+	}
+	return f
+}
+
+func checkSum(t *testing.T, f *footprint.Footprint) {
+	t.Helper()
+	var sum int64
+	for _, r := range f.Rows {
+		sum += r.ResidentBytes
+		if r.CommittedBytes != nil && *r.CommittedBytes > *r.ReservedBytes {
+			t.Errorf("%s: committed %d exceeds reserved %d", r.Owner, *r.CommittedBytes, *r.ReservedBytes)
+		}
+	}
+	if sum != f.RSSBytes {
+		t.Errorf("rows add up to %d, Rss is %d", sum, f.RSSBytes)
+	}
+}
+
+func row(t *testing.T, f *footprint.Footprint, o footprint.Owner) footprint.Row {
+	t.Helper()
+	r, ok := f.Row(o)
+	if !ok {
+		t.Fatalf("no row %s", o)
+	}
+	return r
+}
+
+// On every JDK and collector: the parts add up, next to nothing is left over
+// without touching the JVM, and the parts are those that the JVM's own
+// tracking names.
+func TestWeighAgreesWithNativeMemoryTracking(t *testing.T) {
+	for _, major := range jvmtest.Majors {
+		for _, gc := range []string{"G1", "Serial", "Parallel"} {
+			t.Run(fmt.Sprintf("jdk%d/%s", major, gc), func(t *testing.T) {
+				p := jvmtest.StartFiller(t, jvmtest.Java(t, major), []string{
+					"-Xmx128m", "-XX:+Use" + gc + "GC", "-XX:NativeMemoryTracking=detail",
+				}, 100, 100, 100)
+				alone := weigh(t, p.PID(), false)
+				asked := weigh(t, p.PID(), true)
+				if alone.Collector != gc {
+					t.Errorf("collector %q, want %s", alone.Collector, gc)
+				}
+				if m, err := hotspot.Major(alone.JDK); err != nil || m != major {
+					t.Errorf("JDK %q, want %d", alone.JDK, major)
+				}
+				checkRemainder(t, alone, 0.01)
+				checkRemainder(t, asked, 0.005)
+				for _, o := range []footprint.Owner{
+					footprint.JavaHeap, footprint.ClassSpace, footprint.Metaspace,
+					footprint.CodeCache, footprint.ThreadStacks, footprint.CDS,
+				} {
+					checkSame(t, o, row(t, alone, o).ResidentBytes, row(t, asked, o).ResidentBytes)
+				}
+			})
+		}
+	}
+}
+
+func checkRemainder(t *testing.T, f *footprint.Footprint, most float64) {
+	t.Helper()
+	rest := row(t, f, footprint.Unattributed).ResidentBytes
+	if float64(rest) > most*float64(f.RSSBytes) {
+		t.Errorf("%d of %d bytes unattributed, more than %.1f %%", rest, f.RSSBytes, 100*most)
+	}
+}
+
+// checkSame allows what the JVM touches between two weighings.
+func checkSame(t *testing.T, o footprint.Owner, alone, asked int64) {
+	t.Helper()
+	diff := alone - asked
+	if diff < 0 {
+		diff = -diff
+	}
+	if diff > max(asked/100, 256<<10) {
+		t.Errorf("%s: %d bytes without asking, %d by native memory tracking", o, alone, asked)
+	}
+}
+
+// The JVM's memory must not grow by being weighed.
+func TestWeighLeavesTheJVMAlone(t *testing.T) {
+	for _, major := range []int{8, 17, 25} {
+		t.Run(strconv.Itoa(major), func(t *testing.T) {
+			p := jvmtest.StartFiller(t, jvmtest.Java(t, major), []string{"-Xmx64m", "-Xint", "-XX:+UseSerialGC"}, 10, 10, 10)
+			proc := linux.NewFS("/proc")
+			// Pages that were read once are resident from then on, if reading
+			// touches any: the first weighing would show it.
+			before, err := proc.SmapsRollup(p.PID())
+			if err != nil {
+				t.Fatal(err)
+			}
+			var f *footprint.Footprint
+			for range 20 {
+				f = weigh(t, p.PID(), false)
+			}
+			// An idle JVM's own timers touch a page now and then.
+			if grown := f.RSSBytes - before.RSS; grown > 64<<10 {
+				t.Errorf("Rss grew by %d bytes", grown)
+			}
+			if strings.Contains(p.Output(), "Full thread dump") {
+				t.Error("the JVM was signalled")
+			}
+		})
+	}
+}
+
+// A JVM that SIGQUIT would kill is refused an attach, and goes on.
+func TestAttachIsRefusedWhereItWouldKill(t *testing.T) {
+	p := jvmtest.StartFiller(t, jvmtest.Java(t, 17), []string{"-Xmx64m", "-Xrs", "-XX:NativeMemoryTracking=detail"}, 1, 1, 1)
+	_, err := footprint.Weigh(context.Background(), p.PID(), footprint.Options{Attach: true})
+	// With -Xrs a JVM listens from the start, so that the attach succeeds
+	// without a signal; either way the JVM lives.
+	if err != nil && !errors.Is(err, hotspot.ErrUnsafe) {
+		t.Errorf("error %v", err)
+	}
+	weigh(t, p.PID(), false)
+}
+
+func TestAttachIsRefusedWhenStopped(t *testing.T) {
+	p := jvmtest.StartFiller(t, jvmtest.Java(t, 17), []string{"-Xmx64m", "-XX:NativeMemoryTracking=detail"}, 1, 1, 1)
+	if err := p.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.Process.Signal(syscall.SIGCONT) })
+	awaitState(t, p.PID(), 'T')
+	if _, err := footprint.Weigh(context.Background(), p.PID(), footprint.Options{Attach: true}); !errors.Is(err, hotspot.ErrUnsafe) {
+		t.Errorf("error %v, want ErrUnsafe", err)
+	}
+	weigh(t, p.PID(), false)
+}
+
+// awaitState waits for a state that the kernel reaches without us.
+func awaitState(t *testing.T, pid int, want byte) {
+	t.Helper()
+	for range 1 << 20 {
+		if st, err := linux.NewFS("/proc").Status(pid); err == nil && st.State == want {
+			return
+		}
+	}
+	t.Fatalf("process %d did not reach state %c", pid, want)
+}
+
+func TestWhatIsNoJVM(t *testing.T) {
+	_, err := footprint.Weigh(context.Background(), 1<<22+1, footprint.Options{})
+	if !errors.Is(err, hotspot.ErrNoProcess) {
+		t.Errorf("no process: %v", err)
+	}
+	cat := exec.Command("cat")
+	in, err := cat.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cat.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := footprint.Weigh(context.Background(), cat.Process.Pid, footprint.Options{}); !errors.Is(err, hotspot.ErrNotJVM) {
+		t.Errorf("cat: %v", err)
+	}
+	in.Close()
+	awaitState(t, cat.Process.Pid, 'Z') // ended, and not yet waited for
+	if _, err := footprint.Weigh(context.Background(), cat.Process.Pid, footprint.Options{Attach: true}); !errors.Is(err, hotspot.ErrNoProcess) {
+		t.Errorf("zombie: %v", err)
+	}
+	if err := cat.Wait(); err != nil {
+		t.Errorf("cat was disturbed: %v", err)
+	}
+}
+
+// A JVM that dies at any moment of a weighing gives an error, or a footprint
+// that adds up.
+func TestWeighADyingJVM(t *testing.T) {
+	for i := range 10 {
+		p := jvmtest.StartFiller(t, jvmtest.Java(t, 17), []string{"-Xmx64m", "-XX:TieredStopAtLevel=1"}, 10, 10, 10)
+		go func() {
+			for range i * 2 {
+				_, _ = linux.NewFS("/proc").Smaps(p.PID()) // some time passes
+			}
+			_ = p.Process.Kill()
+		}()
+		for range 1000 {
+			f, err := footprint.Weigh(context.Background(), p.PID(), footprint.Options{})
+			if err != nil {
+				if !errors.Is(err, hotspot.ErrNoProcess) && !errors.Is(err, hotspot.ErrNotJVM) {
+					t.Errorf("error %v", err)
+				}
+				break
+			}
+			checkSum(t, f)
+		}
+	}
+}
