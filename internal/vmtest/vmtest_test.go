@@ -1,0 +1,104 @@
+package vmtest
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// What every user of the machine relies on, asked in one boot.
+func TestMachine(t *testing.T) {
+	script := `
+uname -r
+cat /proc/self/cgroup
+cat /sys/fs/cgroup/cgroup.subtree_control
+mkdir /sys/fs/cgroup/x && cat /sys/fs/cgroup/x/memory.max
+nproc
+awk '/MemTotal/ { print ($2 > 600000 && $2 < 786432) ? "768M" : $2 }' /proc/meminfo
+id -u
+cat lines
+echo "$WORD"
+ping -c 1 -q localhost >/dev/null && echo loopback
+printf 'no return\r\n' >/dev/stderr
+sleep 1000 &
+exit 7`
+	opts := Options{
+		Memory: 768 << 20,
+		Copies: []Copy{{Host: "testdata/guest/testdata/lines", Guest: "/data/lines"}},
+		Env:    []string{`WORD=it's "one"  word; $HOME`},
+		Dir:    "/data",
+	}
+	result := Run(t, opts, "sh", "-c", script)
+	if result.ExitCode != 7 {
+		t.Errorf("exit code %d, want 7", result.ExitCode)
+	}
+	kernel, rest, _ := strings.Cut(result.Output, "\n")
+	if !strings.HasPrefix(kernel, "6.1.") {
+		t.Errorf("kernel %q, want 6.1", kernel)
+	}
+	want := `0::/
+cpuset cpu io memory hugetlb pids rdma misc
+max
+2
+768M
+0
+first
+second
+it's "one"  word; $HOME
+loopback
+` + "no return\r\n"
+	if rest != want {
+		t.Errorf("got\n%q\nwant\n%q", rest, want)
+	}
+}
+
+// A Go test binary with its testdata, one passing and one failing test.
+func TestCompiledTests(t *testing.T) {
+	opts, binary, err := compile(t.Context(), Options{}, "./internal/vmtest/testdata/guest", t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	result := Run(t, opts, binary, testArgs(opts, nil)...)
+	if err := verdict("guest", result); err == nil || result.ExitCode != 1 {
+		t.Errorf("exit code %d, %v; want a failure", result.ExitCode, err)
+	}
+	for _, line := range []string{"--- PASS: TestIntoCgroup", "--- FAIL: TestFails"} {
+		if !strings.Contains(result.Output, line) {
+			t.Errorf("no line %q", line)
+		}
+	}
+}
+
+func TestVerdict(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		result Result
+		ok     bool
+	}{
+		{"passed", Result{Output: "PASS\n"}, true},
+		{"failed", Result{Output: "FAIL\n", ExitCode: 1}, false},
+		{"none ran", Result{Output: "testing: warning: no tests to run\nPASS\n"}, false},
+	} {
+		if err := verdict("p", c.result); (err == nil) != c.ok {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+}
+
+// The errors name what was wrong, before anything boots.
+func TestNoMachine(t *testing.T) {
+	for _, c := range []struct {
+		opts Options
+		want string
+	}{
+		{Options{Copies: []Copy{{Host: "/nonexistent/file"}}}, "--copy /nonexistent/file: no such file"},
+		{Options{Copies: []Copy{{Host: "x", Guest: "relative"}}}, "must be absolute"},
+		{Options{Kernel: "../x"}, "--kernel ../x: must match"},
+		{Options{Env: []string{"1=2"}}, "--env 1=: must match"},
+		{Options{Timeout: time.Millisecond}, "whole seconds"},
+	} {
+		if _, err := run(t.Context(), c.opts, []string{"true"}); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: %v, want %q", c.opts, err, c.want)
+		}
+	}
+}
