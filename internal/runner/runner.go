@@ -1,0 +1,115 @@
+// Package runner is where a JVM is run and limited. A Runner starts one
+// process tree inside a fresh, limited group, tells what the group uses, and
+// removes everything that it made.
+package runner
+
+import (
+	"context"
+	"errors"
+	"io"
+	"syscall"
+	"time"
+)
+
+// Errors that a caller tells apart with errors.Is.
+var (
+	// ErrUnavailable says that this runner cannot work on this machine; the
+	// wrapping error says why and what would make it work.
+	ErrUnavailable = errors.New("runner unavailable")
+	// ErrExists says that a group of the wanted name exists already; it is
+	// never adopted.
+	ErrExists = errors.New("group exists already")
+)
+
+// Limits is what a group may use.
+type Limits struct {
+	// MemoryBytes limits memory, and memory plus swap alike; 0 is no limit.
+	MemoryBytes int64
+	// CPUs is a CPU quota in processors, such as 1.5; 0 is no quota.
+	CPUs float64
+	// Cpuset is a list of processors such as "0-1,3"; empty is no pinning.
+	Cpuset string
+}
+
+// Spec is one process to start.
+type Spec struct {
+	// Args is the command and its arguments; Args[0] is looked up in PATH.
+	Args []string
+	// Env is the whole environment, as in os.Environ.
+	Env []string
+	// Dir is the working directory; empty is the caller's.
+	Dir string
+	// Stdout and Stderr receive the output; nil discards it. An *os.File is
+	// handed to the process itself.
+	Stdout, Stderr io.Writer
+	Limits         Limits
+}
+
+// Usage is what a group uses at one moment. Sizes are bytes.
+type Usage struct {
+	Time       time.Time
+	UsageBytes int64
+	// PeakBytes is the highest usage since the group was made; on cgroup v2
+	// kernels before 5.19, which have no memory.peak, it is the highest
+	// usage that was read.
+	PeakBytes int64
+	// LimitBytes is 0 when the group has no limit.
+	LimitBytes int64
+	// Stat is memory.stat, whole, with the kernel's own names.
+	Stat map[string]int64
+	// OOMKills counts the times that the kernel killed in this group. Only
+	// zero and non-zero are dependable: one kill may count twice.
+	OOMKills int64
+	// CPUTime is the processor time that the group used.
+	CPUTime time.Duration
+	// Throttled is how long the CPU quota held the group back.
+	Throttled time.Duration
+	// Stalled is how long some process of the group waited for memory
+	// (pressure, "some"); nil where the kernel does not tell (cgroup v1, or
+	// no PSI).
+	Stalled *time.Duration
+}
+
+// Exit is how a process ended.
+type Exit struct {
+	// Code is the exit code, -1 when a signal ended the process.
+	Code int
+	// Signal is the signal that ended the process, or 0.
+	Signal syscall.Signal
+}
+
+// Process is a started process and its group. Methods may be called from
+// several goroutines.
+type Process interface {
+	// PID is the process's id in the caller's PID namespace.
+	PID() int
+	// Usage reads the group. It works after the process ended, until Close.
+	Usage() (Usage, error)
+	// SetMemoryLimit changes the group's memory limit (and memory plus swap
+	// alike); 0 lifts it.
+	SetMemoryLimit(bytes int64) error
+	// Done is closed when the process has ended and Exit is valid.
+	Done() <-chan struct{}
+	// Exit is how the process ended; the zero Exit before Done is closed.
+	Exit() Exit
+	// Stop sends SIGTERM to the process, and after the grace, or when ctx
+	// ends, kills the whole group. It returns when the process has ended.
+	Stop(ctx context.Context, grace time.Duration) error
+	// Close kills what is left in the group and removes the group. It is
+	// idempotent, and must be called for every started process.
+	Close() error
+}
+
+// Runner starts processes in limited groups.
+type Runner interface {
+	// Name is the runner's name as it stands in reports: "cgroup v1",
+	// "cgroup v2", "docker".
+	Name() string
+	// Start makes a fresh group, limits it, and starts the process inside
+	// it: no page is charged elsewhere. On error nothing is left behind.
+	// When ctx is cancelled later, the process is not touched: call Stop.
+	Start(ctx context.Context, spec Spec) (Process, error)
+	// Sweep ends and removes what earlier callers that are no longer alive
+	// left behind, and returns what it removed.
+	Sweep() (removed []string, err error)
+}
