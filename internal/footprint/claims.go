@@ -1,7 +1,7 @@
 package footprint
 
 import (
-	"container/heap"
+	"slices"
 	"sort"
 
 	"tare/internal/linux"
@@ -23,6 +23,7 @@ const (
 	rankStack                // a thread stack by its stack pointer
 	rankHeader               // a malloc header that was read, the end of a library's bss
 	rankVM                   // an address range that the JVM's own data names
+	rankPart                 // a part of such a range
 	rankTracking             // native memory tracking
 )
 
@@ -32,6 +33,9 @@ type claim struct {
 	owner Owner
 	how   How
 	rank  rank
+	// part names a part of the owner's row, "/" between levels; empty is
+	// none.
+	part string
 }
 
 // segment is a part of one mapping that has one owner.
@@ -40,6 +44,7 @@ type segment struct {
 	vma   *linux.VMA
 	owner Owner
 	how   How
+	part  string
 }
 
 // partition cuts the mappings into segments such that every address of every
@@ -48,34 +53,52 @@ type segment struct {
 func partition(vmas []linux.VMA, claims []claim) []segment {
 	sort.Slice(claims, func(i, j int) bool { return claims[i].start < claims[j].start })
 	var out []segment
-	var active claimHeap
+	var active []claim // those that reach over an address: a handful
 	next := 0
 	for i := range vmas {
 		v := &vmas[i]
-		owner, how := mappingOwner(v)
-		base := claim{span{v.Start, v.End}, owner, how, rankMapping}
+		base := mappingClaim(v)
 		for at := v.Start; at < v.End; {
-			for next < len(claims) && claims[next].start <= at {
-				heap.Push(&active, claims[next])
-				next++
+			active = slices.DeleteFunc(active, func(c claim) bool { return c.end <= at })
+			for ; next < len(claims) && claims[next].start <= at; next++ {
+				if claims[next].end > at {
+					active = append(active, claims[next])
+				}
 			}
-			for len(active) > 0 && active[0].end <= at {
-				heap.Pop(&active)
+			s := segment{span: span{at, v.End}, vma: v}
+			s.owner, s.how, s.part = best(base, active)
+			// The answer may change where a claim ends or begins.
+			for _, c := range active {
+				s.end = min(s.end, c.end)
 			}
-			winner := base
-			if len(active) > 0 {
-				winner = active[0]
+			if next < len(claims) {
+				s.end = min(s.end, claims[next].start)
 			}
-			end := min(winner.end, v.End)
-			// A claim that begins inside may win from there on.
-			if next < len(claims) && claims[next].start < end {
-				end = claims[next].start
-			}
-			out = appendSegment(out, segment{span{at, end}, v, winner.owner, winner.how})
-			at = end
+			out = appendSegment(out, s)
+			at = s.end
 		}
 	}
 	return out
+}
+
+// best is the owner by the highest rank, and the part that it names, else the
+// part that the best lesser claim for the same owner names.
+func best(base claim, active []claim) (Owner, How, string) {
+	winner := base
+	for _, c := range active {
+		if c.rank > winner.rank {
+			winner = c
+		}
+	}
+	part, rank := winner.part, rank(-1)
+	if part == "" {
+		for _, c := range append(active, base) {
+			if c.owner == winner.owner && c.part != "" && c.rank > rank {
+				part, rank = c.part, c.rank
+			}
+		}
+	}
+	return winner.owner, winner.how, part
 }
 
 // appendSegment joins a segment to the one before when nothing but the cut
@@ -83,26 +106,12 @@ func partition(vmas []linux.VMA, claims []claim) []segment {
 func appendSegment(segs []segment, s segment) []segment {
 	if n := len(segs); n > 0 {
 		last := &segs[n-1]
-		if last.vma == s.vma && last.end == s.start && last.owner == s.owner && last.how == s.how {
+		if last.vma == s.vma && last.end == s.start && last.owner == s.owner && last.how == s.how && last.part == s.part {
 			last.end = s.end
 			return segs
 		}
 	}
 	return append(segs, s)
-}
-
-// claimHeap holds the claims that reach over an address, the best first.
-type claimHeap []claim
-
-func (h claimHeap) Len() int           { return len(h) }
-func (h claimHeap) Less(i, j int) bool { return h[i].rank > h[j].rank }
-func (h claimHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *claimHeap) Push(x any)        { *h = append(*h, x.(claim)) }
-func (h *claimHeap) Pop() any {
-	old := *h
-	last := old[len(old)-1]
-	*h = old[:len(old)-1]
-	return last
 }
 
 // resident counts the resident bytes of each segment, and of pages outside of

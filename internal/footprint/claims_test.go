@@ -24,7 +24,7 @@ func randomClaims(r *rand.Rand) []claim {
 	for i := range r.IntN(40) {
 		start := uint64(r.IntN(4200))
 		// Equal ranks on one address have no order: give each its own.
-		claims = append(claims, claim{span{start, start + uint64(r.IntN(400))}, owners[i%len(owners)], Exact, rank(i + 1)})
+		claims = append(claims, claim{span{start, start + uint64(r.IntN(400))}, owners[i%len(owners)], Exact, rank(i + 1), ""})
 	}
 	return claims
 }

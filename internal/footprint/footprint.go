@@ -50,14 +50,29 @@ type Row struct {
 	// has written to, so that it is private and cannot be dropped: data of
 	// libraries, a class archive that was relocated.
 	AnonymousBytes int64 `json:"anonymousBytes,omitempty"`
-	// Children are parts of the row; they need not add up to it.
+	// UsedBytes is what the owner itself counts as in use: for malloc the
+	// chunks of its arenas that are allocated.
+	UsedBytes *int64 `json:"usedBytes,omitempty"`
+	// Arenas is the number of glibc's arenas.
+	Arenas int `json:"arenas,omitempty"`
+	// SwapBytes is the part that is swapped out, not resident.
+	SwapBytes int64 `json:"swapBytes,omitempty"`
+	// HugeBytes is the resident part in transparent huge pages.
+	HugeBytes int64 `json:"hugeBytes,omitempty"`
+	// Children are parts of the row. They need not add up to it: what has
+	// no name of its own is not among them.
 	Children []Child `json:"children,omitempty"`
 }
 
-// Child is a named part of a row, such as one mapped file.
+// Child is a named part of a row, such as a space of the heap, one mapped
+// file, or the stack of one thread.
 type Child struct {
 	Name          string `json:"name"`
 	ResidentBytes int64  `json:"residentBytes"`
+	// CommittedBytes and ReservedBytes are as in Row.
+	CommittedBytes *int64  `json:"committedBytes,omitempty"`
+	ReservedBytes  *int64  `json:"reservedBytes,omitempty"`
+	Children       []Child `json:"children,omitempty"`
 }
 
 // Cgroup is the memory side of the control group of the process.
@@ -75,10 +90,32 @@ type Cgroup struct {
 	HeadroomBytes *int64 `json:"headroomBytes"`
 	// ReclaimableBytes is page cache that the kernel can drop.
 	ReclaimableBytes int64 `json:"reclaimableBytes"`
+	// Parts is what the limit sees: they add up to UsageBytes.
+	Parts []Part `json:"parts"`
+}
+
+// Part is a part of a control group's usage.
+type Part struct {
+	Name  string `json:"name"`
+	Bytes int64  `json:"bytes"`
 }
 
 // SourceTracking is the name of the only source that asks the JVM.
 const SourceTracking = "native memory tracking"
+
+// Heap is what the JVM counts of its object heap. Sizes are bytes.
+type Heap struct {
+	MaxBytes      int64 `json:"maxBytes"`
+	CapacityBytes int64 `json:"capacityBytes"`
+	UsedBytes     int64 `json:"usedBytes"`
+	// AfterGCBytes is what the last collection left, an upper bound of the
+	// live set; 0 before the first.
+	AfterGCBytes int64 `json:"afterGcBytes"`
+	// Collections is their number so far, GCSeconds the time in pauses, of
+	// UptimeSeconds.
+	Collections int64   `json:"collections"`
+	GCSeconds   float64 `json:"gcSeconds"`
+}
 
 // Source is one thing that was read, how long it took, and what went wrong.
 type Source struct {
@@ -99,6 +136,12 @@ type Footprint struct {
 	Time      time.Time `json:"time"`
 	RSSBytes  int64     `json:"rssBytes"`
 	PSSBytes  int64     `json:"pssBytes"`
+	// Heap is what the JVM says of its object heap; nil when it does not.
+	Heap *Heap `json:"heap"`
+	// Classes is the number of classes loaded, Flags the options that decide
+	// on memory with their values, whoever set them.
+	Classes int64             `json:"classes"`
+	Flags   map[string]string `json:"flags"`
 	// RollupRSSBytes is smaps_rollup's Rss, read directly after the scan: on
 	// a JVM at work it differs by the pages touched in between.
 	RollupRSSBytes int64    `json:"rollupRssBytes"`

@@ -7,23 +7,31 @@ import (
 // vmClaims are the address ranges that the JVM's own data name.
 func vmClaims(vm *hotspot.VM) []claim {
 	var out []claim
-	add := func(r hotspot.Region, o Owner) {
+	add := func(r hotspot.Region, o Owner, rank rank, part string) {
 		if !r.Empty() {
-			out = append(out, claim{span{r.Start, r.End}, o, Exact, rankVM})
+			out = append(out, claim{span{r.Start, r.End}, o, Exact, rank, part})
 		}
 	}
-	add(vm.Heap, JavaHeap)
-	for _, r := range vm.CodeHeaps {
-		add(r, CodeCache)
+	add(vm.Heap, JavaHeap, rankVM, "")
+	for _, sp := range vm.Spaces {
+		add(sp.Region, JavaHeap, rankPart, sp.Name)
+	}
+	for _, h := range vm.CodeHeaps {
+		add(h.Memory, CodeCache, rankVM, h.Name)
+		add(h.Segmap, CodeCache, rankVM, h.Name+"/segment map")
 	}
 	for _, t := range vm.Threads {
-		add(t.Stack, ThreadStacks)
+		add(t.Stack, ThreadStacks, rankVM, "")
 	}
-	add(vm.Archive, CDS)
-	add(vm.PerfData, JVMOther)
-	add(vm.CardTable, GC)
+	add(vm.Archive, CDS, rankVM, "")
+	add(vm.PerfData, JVMOther, rankVM, "performance data")
+	add(vm.CardTable, GC, rankVM, "card table")
 	return out
 }
+
+// unknownCategory says that native memory tracking itself does not know what a
+// region is for (JDK 17 lists the class space so with -Xshare:off).
+func unknownCategory(name string) bool { return name == "None" || name == "Unknown" }
 
 // trackingOwner gives the owner of a category of native memory tracking
 // (JDK: src/hotspot/share/nmt/memTag.hpp).
@@ -58,10 +66,13 @@ func trackingClaims(regions []hotspot.NMTRegion, vm *hotspot.VM) []claim {
 	classSpace := vm.ClassSpaceBytes
 	out := make([]claim, 0, len(regions))
 	for _, r := range regions {
+		if unknownCategory(r.Category) {
+			continue
+		}
 		if r.Category == "Class" && vm.Major >= 16 {
 			classSpace = r.Size()
 		}
-		out = append(out, claim{span{r.Start, r.End}, trackingOwner(r, classSpace), Exact, rankTracking})
+		out = append(out, claim{span{r.Start, r.End}, trackingOwner(r, classSpace), Exact, rankTracking, ""})
 	}
 	return out
 }

@@ -73,7 +73,7 @@ func (l *layout) arenas() []claim {
 		for at := alignUp(v.Start, arenaSize); at < v.End; at += arenaSize {
 			// It may have grown since the mappings were read.
 			if l.arenaAt(at) {
-				out = append(out, claim{span{at, l.reservedUpTo(i, at+arenaSize)}, Malloc, Layout, rankHeader})
+				out = append(out, claim{span{at, l.reservedUpTo(i, at+arenaSize)}, Malloc, Layout, rankHeader, "arenas"})
 			}
 		}
 	}
@@ -112,7 +112,7 @@ func (l *layout) chunks(s span) []claim {
 			at += l.page
 			continue
 		}
-		out = append(out, claim{span{at, at + size}, Malloc, Layout, rankHeader})
+		out = append(out, claim{span{at, at + size}, Malloc, Layout, rankHeader, "large chunks"})
 		at += size
 	}
 	return out
@@ -151,7 +151,7 @@ func (l *layout) libraryData() []claim {
 		}
 		for j := i + 1; j < len(l.vmas) && l.vmas[j].Start < end; j++ {
 			if w := &l.vmas[j]; anonymous(w) {
-				out = append(out, claim{span{w.Start, min(w.End, alignUp(end, l.page))}, MappedFiles, Exact, rankHeader})
+				out = append(out, claim{span{w.Start, min(w.End, alignUp(end, l.page))}, MappedFiles, Exact, rankHeader, baseName(v.Path) + "/zero-initialised"})
 			}
 		}
 	}
@@ -159,10 +159,10 @@ func (l *layout) libraryData() []claim {
 }
 
 // stacks finds the stacks of threads by their stack pointers.
-func (l *layout) stacks(pointers []uint64, sizes []int64) []claim {
+func (l *layout) stacks(pointers []stackPointer, sizes []int64) []claim {
 	var out []claim
-	for _, sp := range pointers {
-		i := l.at(sp)
+	for _, p := range pointers {
+		i := l.at(p.sp)
 		if i < 0 || !anonymous(&l.vmas[i]) {
 			continue
 		}
@@ -170,8 +170,8 @@ func (l *layout) stacks(pointers []uint64, sizes []int64) []claim {
 		if _, ok := l.guarded(i); ok {
 			how = Layout
 		}
-		s.end = l.stackEnd(i, sp, sizes)
-		out = append(out, claim{s, ThreadStacks, how, rankStack})
+		s.end = l.stackEnd(i, p.sp, sizes)
+		out = append(out, claim{s, ThreadStacks, how, rankStack, ""})
 	}
 	return out
 }
@@ -241,7 +241,7 @@ func (l *layout) metadata(addrs []uint64, cell uint64) []claim {
 			continue
 		}
 		if i == mapping {
-			out = append(out, claim{span{done.end, a}, Metaspace, Layout, rankCell})
+			out = append(out, claim{span{done.end, a}, Metaspace, Layout, rankCell, ""})
 		}
 		mapping = i
 		base := a &^ (cell - 1)
@@ -254,7 +254,7 @@ func (l *layout) metadata(addrs []uint64, cell uint64) []claim {
 			end = max(end, l.vmas[i].End)
 		}
 		done = span{max(base, l.vmas[first].Start), l.reservedBehind(end, base+4*cell)}
-		out = append(out, claim{done, Metaspace, Layout, rankCell})
+		out = append(out, claim{done, Metaspace, Layout, rankCell, ""})
 	}
 	return out
 }
@@ -295,7 +295,7 @@ func (l *layout) classSpace(vm *hotspot.VM) (claim, bool) {
 		// JDK 27 keeps a little other metadata there, never as much.
 		n := within(vm.Classes, s) - within(vm.Metadata, s)
 		if n > most && !overlaps(s, vm.Heap) {
-			best, most = claim{s, ClassSpace, Layout, rankSpan}, n
+			best, most = claim{s, ClassSpace, Layout, rankSpan, ""}, n
 		}
 	}
 	return best, most >= 0

@@ -88,7 +88,7 @@ func TestStacks(t *testing.T) {
 		mapping(a+page, a+mib+0x3000, "rw-p"),
 	}
 	l := newLayout(vmas, words{}, page)
-	got := spans(l.stacks([]uint64{a + mib - 64}, []int64{mib}))
+	got := spans(l.stacks([]stackPointer{{1, a + mib - 64}}, []int64{mib}))
 	if want := []span{{a + page, a + mib}}; !reflect.DeepEqual(got, want) {
 		t.Errorf("got %x, want %x", got, want)
 	}
@@ -165,11 +165,11 @@ func TestMappingOwner(t *testing.T) {
 		"/dev/zero (deleted)":          MappedFiles,
 		"":                             Unattributed,
 	} {
-		v := linux.VMA{Path: path}
+		v := linux.VMA{Path: path, Perms: "r--p"}
 		if path != "" && path[0] == '/' {
 			v.Inode = 1
 		}
-		if got, _ := mappingOwner(&v); got != want {
+		if got := mappingClaim(&v).owner; got != want {
 			t.Errorf("%s belongs to %s, want %s", path, got, want)
 		}
 	}
@@ -192,7 +192,7 @@ func TestFootprintOfTheKernelAlone(t *testing.T) {
 	if files.ResidentBytes != page || rest.ResidentBytes != 2*page {
 		t.Errorf("files %d, rest %d", files.ResidentBytes, rest.ResidentBytes)
 	}
-	if want := []Child{{"b.jar", page}}; !reflect.DeepEqual(files.Children, want) {
+	if want := []Child{{Name: "b.jar", ResidentBytes: page, Children: []Child{{Name: "read-only", ResidentBytes: page}}}}; !reflect.DeepEqual(files.Children, want) {
 		t.Errorf("children %v", files.Children)
 	}
 }

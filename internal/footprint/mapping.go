@@ -1,31 +1,52 @@
 package footprint
 
 import (
+	"path/filepath"
 	"strings"
 
 	"tare/internal/linux"
 )
 
-// mappingOwner is the owner of a mapping as far as its kind and name tell.
-func mappingOwner(v *linux.VMA) (Owner, How) {
+// mappingClaim is the claim on a mapping as far as its kind and name tell.
+func mappingClaim(v *linux.VMA) claim {
+	c := claim{span: span{v.Start, v.End}, owner: Unattributed, how: Exact, rank: rankMapping}
 	path := strings.TrimSuffix(v.Path, " (deleted)")
 	switch {
-	case path == "[heap]", strings.HasPrefix(path, "[anon: glibc: malloc"):
-		return Malloc, Exact
+	case path == "[heap]":
+		c.owner, c.part = Malloc, "main arena"
+	case strings.HasPrefix(path, "[anon: glibc: malloc"):
+		c.owner = Malloc
 	case path == "[stack]":
-		return ThreadStacks, Exact
+		c.owner, c.part = ThreadStacks, "primordial thread"
 	case strings.HasPrefix(path, "[v"): // vdso, vvar, vsyscall
-		return JVMOther, Exact
+		c.owner, c.part = JVMOther, "kernel's pages (vdso)"
 	case strings.HasPrefix(path, "/memfd:java_heap"), strings.HasPrefix(path, "/java_heap"):
-		return JavaHeap, Exact // ZGC's backing file
+		c.owner = JavaHeap // ZGC's backing file
 	case strings.Contains(path, "/hsperfdata_"):
-		return JVMOther, Exact
+		c.owner, c.part = JVMOther, "performance data"
 	case strings.HasSuffix(path, ".jsa"), strings.HasSuffix(path, ".aot"):
-		return CDS, Exact
+		c.owner, c.part = CDS, baseName(path)
+	case strings.HasPrefix(path, "/SYSV"), strings.HasPrefix(path, "/dev/shm/"), strings.HasPrefix(path, "/dev/zero"):
+		c.owner, c.part = MappedFiles, "shared memory"
 	case v.FileBacked():
-		return MappedFiles, Exact
+		c.owner, c.part = MappedFiles, baseName(path)+"/"+sectionName(v)
+	default:
+		c.how = Heuristic
 	}
-	return Unattributed, Heuristic
+	return c
+}
+
+func baseName(path string) string { return linux.Printable(filepath.Base(path)) }
+
+// sectionName says what part of a library a mapping is, by its permissions.
+func sectionName(v *linux.VMA) string {
+	switch {
+	case v.Perms[2] == 'x':
+		return "text"
+	case v.Writable():
+		return "data"
+	}
+	return "read-only"
 }
 
 // anonymous says that a mapping has neither file nor name.

@@ -1,11 +1,8 @@
 package footprint
 
 import (
-	"path/filepath"
-	"sort"
+	"slices"
 	"strings"
-
-	"tare/internal/linux"
 )
 
 // owners are all owners in the order of a report.
@@ -21,31 +18,93 @@ var promises = map[Owner]bool{
 	ThreadStacks: true, GC: true, CDS: true,
 }
 
-// tally adds up the segments of one owner.
+// tally adds up segments, as a tree of parts.
 type tally struct {
-	resident, committed, reserved, anonymous int64
-	byHow                                    map[How]int64
-	byFile                                   map[string]int64
+	resident, committed, reserved int64
+	parts                         map[string]*tally
+}
+
+func (t *tally) add(path string, g segment, resident int64) {
+	t.resident += resident
+	t.reserved += g.size()
+	if g.vma.Accessible() {
+		t.committed += g.size()
+	}
+	if path == "" {
+		return
+	}
+	if t.parts == nil {
+		t.parts = map[string]*tally{}
+	}
+	name, rest, _ := strings.Cut(path, "/")
+	if t.parts[name] == nil {
+		t.parts[name] = &tally{}
+	}
+	t.parts[name].add(rest, g, resident)
+}
+
+// children turns the parts into children, largest first. A part that has
+// neither resident nor committed memory is left out.
+func (t *tally) children(promised bool) []Child {
+	var out []Child
+	for name, p := range t.parts {
+		if p.resident == 0 && (p.committed == 0 || !promised) {
+			continue
+		}
+		c := Child{Name: name, ResidentBytes: p.resident, Children: p.children(promised)}
+		if promised {
+			committed, reserved := p.committed, p.reserved
+			c.CommittedBytes, c.ReservedBytes = &committed, &reserved
+		}
+		out = append(out, c)
+	}
+	sortChildren(out)
+	return out
+}
+
+func sortChildren(c []Child) {
+	slices.SortFunc(c, func(a, b Child) int {
+		if a.ResidentBytes != b.ResidentBytes {
+			return int(min(max(b.ResidentBytes-a.ResidentBytes, -1), 1))
+		}
+		return strings.Compare(a.Name, b.Name)
+	})
+}
+
+// ownerTally is the tally of a row.
+type ownerTally struct {
+	tally
+	anonymous, swap, huge int64
+	byHow                 map[How]int64
+}
+
+// addMapping adds what smaps counts for a whole mapping to its largest owner:
+// swap and huge pages are not told by address.
+func (t *ownerTally) addMapping(g segment) {
+	t.swap += g.vma.Swap
+	t.huge += g.vma.AnonHuge
+	if g.vma.FileBacked() {
+		t.anonymous += g.vma.Anonymous
+	}
 }
 
 // footprint adds the segments up.
 func (s *scan) footprint(segs []segment) *Footprint {
 	counts, outside := resident(segs, s.runs)
-	tallies := map[Owner]*tally{}
+	tallies := map[Owner]*ownerTally{}
 	for _, o := range owners {
-		tallies[o] = &tally{byHow: map[How]int64{}, byFile: map[string]int64{}}
+		tallies[o] = &ownerTally{byHow: map[How]int64{}}
 	}
 	var pss, total int64
 	for i, g := range segs {
-		tallies[g.owner].add(g, counts[i])
+		t := tallies[g.owner]
+		t.add(g.part, g, counts[i])
+		t.byHow[g.how] += counts[i]
 		total += counts[i]
 	}
-	for i := range s.vmas {
-		v := &s.vmas[i]
-		pss += v.PSS
-		if owner, _ := mappingOwner(v); v.FileBacked() {
-			tallies[owner].anonymous += v.Anonymous
-		}
+	for _, i := range largestOfMapping(segs, counts) {
+		tallies[segs[i].owner].addMapping(segs[i])
+		pss += segs[i].vma.PSS
 	}
 	tallies[Unattributed].resident += outside
 	f := &Footprint{
@@ -55,55 +114,57 @@ func (s *scan) footprint(segs []segment) *Footprint {
 		Cgroup: s.cgroup, Sources: s.sources, Warnings: s.notes,
 		Rows: make([]Row, 0, len(owners)),
 	}
+	f.Flags = s.vm.Flags
+	if c := s.vm.Counters; c != nil {
+		f.Classes = c.LoadedClasses
+		f.Heap = &Heap{
+			MaxBytes: s.vm.Heap.Size(), CapacityBytes: c.HeapCapacity, UsedBytes: c.HeapUsed,
+			AfterGCBytes: c.UsedAfterGC, Collections: c.GCCount(), GCSeconds: c.GCTime().Seconds(),
+		}
+	}
 	if f.Warnings == nil {
 		f.Warnings = []string{}
 	}
 	for _, o := range owners {
 		f.Rows = append(f.Rows, tallies[o].row(o))
 	}
+	s.nameThreads(f, segs, counts)
+	s.nameMalloc(f)
 	return f
 }
 
-func (t *tally) add(g segment, resident int64) {
-	t.resident += resident
-	t.reserved += g.size()
-	if g.vma.Accessible() {
-		t.committed += g.size()
+// largestOfMapping returns, for each mapping, the index of the segment with
+// most resident bytes.
+func largestOfMapping(segs []segment, counts []int64) []int {
+	var out []int
+	for i := range segs {
+		if n := len(out); n > 0 && segs[out[n-1]].vma == segs[i].vma {
+			if counts[i] > counts[out[n-1]] {
+				out[n-1] = i
+			}
+			continue
+		}
+		out = append(out, i)
 	}
-	t.byHow[g.how] += resident
-	if g.owner == MappedFiles && resident > 0 {
-		t.byFile[fileName(g.vma)] += resident
-	}
+	return out
 }
 
-// fileName names the file of a mapping; memory behind a library's mapping is
-// its zero-initialised data.
-func fileName(v *linux.VMA) string {
-	if !v.FileBacked() {
-		return "zero-initialised data of libraries"
+func (t *ownerTally) row(o Owner) Row {
+	r := Row{
+		Owner: o, ResidentBytes: t.resident, How: t.how(o),
+		AnonymousBytes: t.anonymous, SwapBytes: t.swap, HugeBytes: t.huge,
+		Children: t.children(promises[o]),
 	}
-	return linux.Printable(filepath.Base(strings.TrimSuffix(v.Path, " (deleted)")))
-}
-
-func (t *tally) row(o Owner) Row {
-	r := Row{Owner: o, ResidentBytes: t.resident, How: t.how(o), AnonymousBytes: t.anonymous}
 	if promises[o] {
 		committed, reserved := t.committed, t.reserved
 		r.CommittedBytes, r.ReservedBytes = &committed, &reserved
 	}
-	for name, n := range t.byFile {
-		r.Children = append(r.Children, Child{name, n})
-	}
-	sort.Slice(r.Children, func(i, j int) bool {
-		a, b := r.Children[i], r.Children[j]
-		return a.ResidentBytes > b.ResidentBytes || a.ResidentBytes == b.ResidentBytes && a.Name < b.Name
-	})
 	return r
 }
 
 // how is the least certain way by which more than a hundredth of the row is
 // known.
-func (t *tally) how(o Owner) How {
+func (t *ownerTally) how(o Owner) How {
 	if o == Unattributed {
 		return Heuristic
 	}

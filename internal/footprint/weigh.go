@@ -25,6 +25,7 @@ type Options struct {
 
 // scan is what was read of one JVM for one footprint.
 type scan struct {
+	proc    linux.FS
 	target  *hotspot.Target
 	vm      *hotspot.VM // empty when the JVM's memory is closed
 	vmas    []linux.VMA
@@ -32,11 +33,17 @@ type scan struct {
 	rollup  linux.VMA
 	regions []hotspot.NMTRegion
 	layout  *layout
-	sps     []uint64
+	sps     []stackPointer
 	cgroup  *Cgroup
 	time    time.Time
 	sources []Source
 	notes   []string
+}
+
+// stackPointer is where a thread stands on its stack.
+type stackPointer struct {
+	tid int
+	sp  uint64
 }
 
 // Weigh weighs the JVM with process id pid.
@@ -69,7 +76,7 @@ func WeighTarget(ctx context.Context, target *hotspot.Target, opts Options) (*Fo
 }
 
 func weigh(ctx context.Context, target *hotspot.Target, opts Options) (*Footprint, error) {
-	s := &scan{target: target, vm: &hotspot.VM{}}
+	s := &scan{proc: opts.Proc, target: target, vm: &hotspot.VM{}}
 	mem := s.readJVM(opts.Proc)
 	if mem != nil {
 		defer mem.Close()
@@ -186,7 +193,7 @@ func (s *scan) readStackPointers(proc linux.FS) {
 			// A thread that runs has no stack pointer to read: the size of
 			// its mapping must tell.
 			if sp, err := proc.StackPointer(s.target.PID, tid); err == nil {
-				s.sps = append(s.sps, sp)
+				s.sps = append(s.sps, stackPointer{tid, sp})
 			}
 		}
 		return err
@@ -242,9 +249,9 @@ func (s *scan) attribute() []segment {
 		more = append(more, l.chunks(g.span)...)
 		i := l.at(g.start)
 		if table, ok := l.sideTable(i, sizes); ok && table.start >= g.start {
-			more = append(more, claim{table, GC, Layout, rankTable})
+			more = append(more, claim{table, GC, Layout, rankTable, "tables"})
 		} else if l.looksLikeStack(i, s.stackSizes()) {
-			more = append(more, claim{g.span, ThreadStacks, Layout, rankStack})
+			more = append(more, claim{g.span, ThreadStacks, Layout, rankStack, ""})
 		}
 	}
 	segs = partition(s.vmas, append(claims, more...))

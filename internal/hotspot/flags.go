@@ -1,6 +1,10 @@
 package hotspot
 
-import "fmt"
+import (
+	"fmt"
+	"math"
+	"strconv"
+)
 
 // flagTable finds -XX flags in a JVM's memory (JDK:
 // src/hotspot/share/runtime/flags/jvmFlag.hpp; "Flag" on JDK 8).
@@ -87,4 +91,65 @@ func (t *flagTable) text(name string) (string, error) {
 		return "", err
 	}
 	return t.s.cstring(p)
+}
+
+// flagKind is the type of a flag's value.
+type flagKind int
+
+const (
+	boolFlag flagKind = iota
+	sizeFlag          // 64 bits: size_t, intx, uintx
+	textFlag
+	realFlag
+)
+
+// toldFlags are the flags that decide on memory, by the type that they have in
+// all versions (JDK: src/hotspot/share/runtime/globals.hpp and gc/*/).
+var toldFlags = map[string]flagKind{
+	"ActiveProcessorCount": sizeFlag, "AlwaysPreTouch": boolFlag, "ArchiveRelocationMode": sizeFlag,
+	"CICompilerCount": sizeFlag, "CompilerThreadStackSize": sizeFlag, "ConcGCThreads": sizeFlag,
+	"DisableAttachMechanism": boolFlag, "ExitOnOutOfMemoryError": boolFlag, "InitialHeapSize": sizeFlag,
+	"MaxDirectMemorySize": sizeFlag, "MaxHeapFreeRatio": sizeFlag, "MaxHeapSize": sizeFlag,
+	"MaxMetaspaceSize": sizeFlag, "MaxRAMPercentage": realFlag, "MinHeapFreeRatio": sizeFlag,
+	"NativeMemoryTracking": textFlag, "ParallelGCThreads": sizeFlag, "ReservedCodeCacheSize": sizeFlag,
+	"SharedArchiveFile": textFlag, "THPStackMitigation": boolFlag, "ThreadStackSize": sizeFlag,
+	"TieredCompilation": boolFlag, "TieredStopAtLevel": sizeFlag, "TrimNativeHeapInterval": sizeFlag,
+	"UseCompactObjectHeaders": boolFlag, "UseCompressedOops": boolFlag, "UseContainerSupport": boolFlag,
+	"UseSharedSpaces": boolFlag, "UseStringDeduplication": boolFlag, "UseTransparentHugePages": boolFlag,
+	"G1PeriodicGCInterval": sizeFlag, "UsePerfData": boolFlag, "CompressedClassSpaceSize": sizeFlag,
+	"VMThreadStackSize": sizeFlag,
+}
+
+// values gives the values of the told flags that this JVM has, as -XX options
+// write them.
+func (t *flagTable) values() map[string]string {
+	out := map[string]string{}
+	for name, kind := range toldFlags {
+		at, ok := t.at[name]
+		if !ok {
+			continue
+		}
+		if v, ok := t.value(at, name, kind); ok {
+			out[name] = v
+		}
+	}
+	return out
+}
+
+func (t *flagTable) value(at uint64, name string, kind flagKind) (string, bool) {
+	if kind == boolFlag {
+		return strconv.FormatBool(t.boolean(name)), true
+	}
+	if kind == textFlag {
+		text, err := t.text(name)
+		return text, err == nil
+	}
+	w, err := t.s.word(at)
+	if err != nil {
+		return "", false
+	}
+	if kind == realFlag {
+		return strconv.FormatFloat(math.Float64frombits(w), 'g', 6, 64), true
+	}
+	return strconv.FormatUint(w, 10), true
 }

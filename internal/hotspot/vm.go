@@ -21,6 +21,12 @@ func (r Region) Contains(addr uint64) bool { return r.Start <= addr && addr < r.
 // Empty says that the region is not there.
 func (r Region) Empty() bool { return r.End <= r.Start }
 
+// CodeHeap is a reserved part of the code cache, and its segment map.
+type CodeHeap struct {
+	Name           string
+	Memory, Segmap Region
+}
+
 // JavaThread is a thread that the JVM keeps as a JavaThread: application
 // threads, compiler threads, and the JVM's own service threads.
 type JavaThread struct {
@@ -36,9 +42,14 @@ type VM struct {
 	Major     int
 	Collector string // such as "G1"
 	NMT       string // "off", "summary" or "detail"
-	Heap      Region // reserved; empty for ZGC
-	// CodeHeaps are the reserved code heaps and their segment maps.
-	CodeHeaps []Region
+	// Flags are the flags that decide on memory, with their values.
+	Flags map[string]string
+	// Counters are the JVM's performance counters; nil with -XX:-UsePerfData.
+	Counters *PerfCounters
+	Heap     Region // reserved; empty for ZGC
+	// Spaces are the parts of the heap, where the collector describes them.
+	Spaces    []HeapSpace
+	CodeHeaps []CodeHeap
 	Threads   []JavaThread
 	Archive   Region // the CDS or AOT archive; empty on JDK 8 and 11
 	PerfData  Region
@@ -80,6 +91,7 @@ func ReadVM(mem Memory, base uint64) (*VM, error) {
 		{"version", vm.readVersion},
 		{"flags", vm.readFlags},
 		{"heap", vm.readHeap},
+		{"heap spaces", vm.readSpaces},
 		{"code cache", vm.readCodeHeaps},
 		{"threads", vm.readThreads},
 		{"class archive", vm.readArchive},
@@ -167,6 +179,7 @@ func (vm *VM) readFlags(s *Structs) error {
 		}
 	}
 	vm.MarkStackBytes = flags.size("MarkStackSize") * 8
+	vm.Flags = flags.values()
 	return nil
 }
 
@@ -220,28 +233,48 @@ func (vm *VM) readCodeHeaps(s *Structs) error {
 	if err != nil {
 		return err
 	}
-	for _, h := range heaps {
-		for _, f := range []string{"CodeHeap::_memory", "CodeHeap::_segmap"} {
+	for i, at := range heaps {
+		h := CodeHeap{Name: codeHeapName(i, len(heaps))}
+		for f, to := range map[string]*Region{"CodeHeap::_memory": &h.Memory, "CodeHeap::_segmap": &h.Segmap} {
 			off, err := s.offset(f)
 			if err != nil {
 				return err
 			}
-			low, err := s.member(h+off, "VirtualSpace::_low_boundary")
-			if err != nil {
+			if *to, err = s.virtualSpace(at + off); err != nil {
 				return err
 			}
-			high, err := s.member(h+off, "VirtualSpace::_high_boundary")
-			if err != nil {
+			if err := checkRegion(*to, 1<<33); err != nil {
 				return err
 			}
-			r := Region{low, high}
-			if err := checkRegion(r, 1<<33); err != nil {
-				return err
-			}
-			vm.CodeHeaps = append(vm.CodeHeaps, r)
 		}
+		vm.CodeHeaps = append(vm.CodeHeaps, h)
 	}
 	return nil
+}
+
+// codeHeapName names a code heap by its place: the JVM sorts them by the kind
+// of code that they hold (JDK: src/hotspot/share/code/codeBlob.hpp,
+// CodeBlobType). Without profiled code there are two, without segments one.
+func codeHeapName(i, n int) string {
+	switch {
+	case n == 1:
+		return "all code"
+	case i == 0:
+		return "non-profiled methods"
+	case i == n-1:
+		return "JVM's own code"
+	}
+	return "profiled methods"
+}
+
+// virtualSpace reads what a VirtualSpace has reserved.
+func (s *Structs) virtualSpace(at uint64) (Region, error) {
+	low, err := s.member(at, "VirtualSpace::_low_boundary")
+	if err != nil {
+		return Region{}, err
+	}
+	high, err := s.member(at, "VirtualSpace::_high_boundary")
+	return Region{low, high}, err
 }
 
 // codeHeaps lists the CodeHeap objects: one on JDK 8, a GrowableArray later.
@@ -373,7 +406,20 @@ func (vm *VM) readPerfData(s *Structs) (err error) {
 	if vm.PerfData, err = s.staticRegion("PerfMemory::_start", "PerfMemory::_end"); err != nil {
 		return err
 	}
-	return checkRegion(vm.PerfData, 1<<30)
+	if err := checkRegion(vm.PerfData, 1<<30); err != nil || vm.PerfData.Empty() {
+		return err
+	}
+	buf := make([]byte, min(vm.PerfData.Size(), perfMaxFile))
+	if err := s.mem.ReadMem(buf, vm.PerfData.Start); err != nil {
+		return err
+	}
+	data, err := ParsePerfData(buf)
+	if err != nil {
+		return err
+	}
+	counters := data.Counters()
+	vm.Counters = &counters
+	return nil
 }
 
 func (vm *VM) readCardTable(s *Structs) error {

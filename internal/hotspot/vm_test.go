@@ -166,8 +166,15 @@ func TestReadVM(t *testing.T) {
 			if (major == 8) != vm.Archive.Empty() {
 				t.Errorf("archive %x", vm.Archive)
 			}
-			if len(vm.CodeHeaps) < 2 {
-				t.Errorf("%d code heaps and segment maps", len(vm.CodeHeaps))
+			if (major == 8) != (len(vm.CodeHeaps) == 1) {
+				t.Errorf("code heaps %+v", vm.CodeHeaps)
+			}
+			spaces := map[string]bool{}
+			for _, sp := range vm.Spaces {
+				spaces[sp.Name] = true
+			}
+			if len(vm.Spaces) != 4 || !spaces["eden"] || !spaces["survivor"] || !spaces["old"] {
+				t.Errorf("heap spaces %+v", vm.Spaces)
 			}
 			if len(vm.Classes) < 10 || len(vm.Metadata) < 20 {
 				t.Errorf("%d classes, %d pieces of metadata outside of the archive", len(vm.Classes), len(vm.Metadata))
@@ -223,7 +230,7 @@ func FuzzReadVM(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if len(vm.Threads) > maxThreads || len(vm.Classes) > maxClasses || len(vm.CodeHeaps) > 2*maxCodeHeaps {
+		if len(vm.Threads) > maxThreads || len(vm.Classes) > maxClasses || len(vm.CodeHeaps) > maxCodeHeaps {
 			t.Fatalf("%d threads, %d classes, %d code heaps", len(vm.Threads), len(vm.Classes), len(vm.CodeHeaps))
 		}
 		for _, th := range vm.Threads {

@@ -92,6 +92,9 @@ type CgroupMemory struct {
 	UsageBytes int64
 	// Stat is the memory.stat of the group; see MemoryGroup.Stat.
 	Stat map[string]int64
+	// KernelBytes is the kernel's own memory for the group, of cgroup v1,
+	// whose memory.stat does not tell it.
+	KernelBytes int64
 }
 
 // MemoryOf reads the memory side of the group of process pid.
@@ -186,6 +189,13 @@ func (m *CgroupMemory) read(g MemoryGroup) (err error) {
 	m.Dir = g.Dir
 	if m.UsageBytes, err = g.Usage(); err != nil {
 		return err
+	}
+	if g.Version == 1 {
+		// Absent when the kernel accounts none.
+		m.KernelBytes, _, err = ReadCgroupValue(g.Dir, "memory.kmem.usage_in_bytes")
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
 	}
 	m.Stat, err = g.Stat()
 	return err

@@ -39,3 +39,12 @@ func parseStackPointer(text string) (uint64, error) {
 	}
 	return sp, nil
 }
+
+// ThreadName reads the name of a thread, of which the kernel keeps 15 bytes.
+func (fs FS) ThreadName(pid, tid int) (string, error) {
+	text, err := os.ReadFile(fs.Path(pid, "task", strconv.Itoa(tid), "comm"))
+	if err != nil {
+		return "", err
+	}
+	return Printable(strings.TrimSuffix(string(text), "\n")), nil
+}

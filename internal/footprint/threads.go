@@ -1,0 +1,123 @@
+package footprint
+
+import (
+	"slices"
+	"sort"
+	"strings"
+)
+
+// namedThreads is how many threads are listed by name.
+const namedThreads = 10
+
+// stack is the resident part of one thread's stack.
+type stack struct {
+	tid      int // 0 when no thread is known to stand on it
+	kind     string
+	resident int64
+}
+
+// nameThreads lists the stacks by the kind of their threads, and the largest
+// by name.
+func (s *scan) nameThreads(f *Footprint, segs []segment, counts []int64) {
+	i := slices.IndexFunc(f.Rows, func(r Row) bool { return r.Owner == ThreadStacks })
+	stacks := s.stacksOf(segs, counts)
+	kinds := map[string]int64{}
+	for _, st := range stacks {
+		kinds[st.kind] += st.resident
+	}
+	var children []Child
+	for kind, n := range kinds {
+		children = append(children, Child{Name: kind, ResidentBytes: n})
+	}
+	sortChildren(children)
+	var named []Child
+	sort.SliceStable(stacks, func(i, j int) bool { return stacks[i].resident > stacks[j].resident })
+	for _, st := range stacks {
+		if len(named) == namedThreads || st.resident == 0 {
+			break
+		}
+		if st.tid != 0 {
+			if name := s.threadName(st.tid); name != "" {
+				named = append(named, Child{Name: name, ResidentBytes: st.resident})
+			}
+		}
+	}
+	if len(named) > 0 {
+		children = append(children, Child{Name: "largest by thread", ResidentBytes: sum(named), Children: named})
+	}
+	f.Rows[i].Children = children
+}
+
+func sum(children []Child) (n int64) {
+	for _, c := range children {
+		n += c.ResidentBytes
+	}
+	return n
+}
+
+// stacksOf finds the resident part of every stack: of Java threads by the
+// JVM's list, of others by their stack pointers, and of no known thread.
+func (s *scan) stacksOf(segs []segment, counts []int64) []stack {
+	type known struct {
+		span
+		tid  int
+		kind string
+	}
+	var all []known
+	for _, t := range s.vm.Threads {
+		tid := t.TID
+		if s.target.NSPID() != s.target.PID {
+			tid = 0 // an id of another PID namespace
+		}
+		all = append(all, known{span{t.Stack.Start, t.Stack.End}, tid, "Java and compiler threads"})
+	}
+	sort.Slice(all, func(i, j int) bool { return all[i].start < all[j].start })
+	var out []stack
+	for i, g := range segs {
+		if g.owner != ThreadStacks || counts[i] == 0 {
+			continue
+		}
+		j := sort.Search(len(all), func(j int) bool { return all[j].end > g.start })
+		if j < len(all) && all[j].start <= g.start {
+			out = append(out, stack{all[j].tid, all[j].kind, counts[i]})
+			continue
+		}
+		out = append(out, s.otherStack(g, counts[i]))
+	}
+	return out
+}
+
+// otherStack is the stack of a thread that the JVM does not list.
+func (s *scan) otherStack(g segment, resident int64) stack {
+	for _, p := range s.sps {
+		if g.start <= p.sp && p.sp < g.end {
+			return stack{p.tid, threadKind(s.threadName(p.tid)), resident}
+		}
+	}
+	if g.part != "" {
+		return stack{s.target.PID, g.part, resident}
+	}
+	return stack{0, "running or ended threads", resident}
+}
+
+// threadKind tells the JVM's own threads by their names (JDK:
+// src/hotspot/share/gc/shared/workerThread.cpp and others).
+func threadKind(name string) string {
+	switch {
+	case strings.HasPrefix(name, "VM "):
+		return "VM threads"
+	case strings.HasPrefix(name, "G1 "), strings.HasPrefix(name, "GC "), strings.HasPrefix(name, "GC_"),
+		strings.HasPrefix(name, "ParGC"), strings.HasPrefix(name, "CMS"), strings.HasPrefix(name, "Concurrent"),
+		strings.HasPrefix(name, "Gang worker"), strings.HasPrefix(name, "Z"), strings.HasPrefix(name, "Shenandoah"):
+		return "GC threads"
+	}
+	return "native threads"
+}
+
+func (s *scan) threadName(tid int) string {
+	name, err := s.proc.ThreadName(s.target.PID, tid)
+	if err != nil {
+		return "" // it has ended
+	}
+	return name
+}
