@@ -16,6 +16,7 @@ import (
 	"tare/internal/fit"
 	"tare/internal/footprint"
 	"tare/internal/jvmopts"
+	"tare/internal/linux"
 	"tare/internal/report"
 	"tare/internal/runner"
 	"tare/internal/trial"
@@ -307,7 +308,7 @@ func evidence(t fit.Trial) string {
 	if t.Result == nil || len(t.Result.Evidence) == 0 {
 		return ""
 	}
-	return ": " + report.Printable(strings.Join(t.Result.Evidence, "; "))
+	return ": " + linux.Printable(strings.Join(t.Result.Evidence, "; "))
 }
 
 // lastLines are the last lines of the application's log, indented.
@@ -318,7 +319,7 @@ func lastLines(t fit.Trial) string {
 	var b strings.Builder
 	b.WriteString("\nits last lines:")
 	for _, l := range t.Result.Log {
-		b.WriteString("\n  | " + report.Printable(l))
+		b.WriteString("\n  | " + linux.Printable(l))
 	}
 	return b.String()
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"tare/internal/fit"
+	"tare/internal/linux"
 	"tare/internal/report"
 	"tare/internal/trial"
 )
@@ -36,7 +37,7 @@ func (p *progress) note(text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.clear()
-	fmt.Fprintln(p.w, report.Printable(text))
+	fmt.Fprintln(p.w, linux.Printable(text))
 }
 
 // event takes the steps of the search.

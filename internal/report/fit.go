@@ -7,6 +7,7 @@ import (
 
 	"tare/internal/fit"
 	"tare/internal/footprint"
+	"tare/internal/linux"
 	"tare/internal/trial"
 )
 
@@ -118,7 +119,7 @@ func fitLevers(p *printer, r *fit.Result, s Style) {
 	var dropped []string
 	for _, l := range r.Levers {
 		if !l.Kept && !strings.HasPrefix(l.Reason, "up to JDK") {
-			dropped = append(dropped, l.Lever.Name+" ("+Printable(l.Reason)+")")
+			dropped = append(dropped, l.Lever.Name+" ("+linux.Printable(l.Reason)+")")
 		}
 	}
 	if len(dropped) > 0 {
@@ -237,7 +238,7 @@ func fitConditions(p *printer, r *fit.Result, s Style) {
 		name = " · " + c.Runner.Name()
 	}
 	lines := []string{
-		fmt.Sprintf("measured with: JDK %s · Linux %s %s · %s%s · SLO %s · %s · %d trials in %s", Printable(c.Java.Version), r.Machine.Kernel,
+		fmt.Sprintf("measured with: JDK %s · Linux %s %s · %s%s · SLO %s · %s · %d trials in %s", linux.Printable(c.Java.Version), r.Machine.Kernel,
 			r.Machine.Arch, cpus, name, c.SLO, loadText(c), len(r.Trials), Duration(r.Took)),
 	}
 	for _, t := range r.Trials {
@@ -251,7 +252,7 @@ func fitConditions(p *printer, r *fit.Result, s Style) {
 			"on this machine; where it is alone, add them to the limit", Size(r.UnpaidBytes)))
 	}
 	for _, warning := range r.Warnings {
-		lines = append(lines, "note: "+Printable(warning))
+		lines = append(lines, "note: "+linux.Printable(warning))
 	}
 	for _, l := range lines {
 		for _, line := range Wrap(l, width-2) {
@@ -265,7 +266,7 @@ func loadText(c fit.Config) string {
 	var how string
 	switch {
 	case len(c.Load.Command) > 0:
-		how = "load command " + Printable(ShellWords(c.Load.Command))
+		how = "load command " + linux.Printable(ShellWords(c.Load.Command))
 	case c.Load.Loader == nil:
 		return fmt.Sprintf("no load, idle for %s", Duration(c.Duration))
 	case c.Load.Rate > 0:

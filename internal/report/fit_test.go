@@ -220,12 +220,6 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
-func TestPrintable(t *testing.T) {
-	if got := Printable("a\x1b[31mb\tc\r\x9bd\xffe\u202e"); strings.ContainsAny(got, "\x1b\r\t\u202e") || !strings.HasPrefix(got, "a�[31mb c") {
-		t.Errorf("%q", got)
-	}
-}
-
 func FuzzShellQuote(f *testing.F) {
 	f.Add("it's $HOME `x` \"y\" \\ \n")
 	f.Fuzz(func(t *testing.T, s string) {

@@ -37,32 +37,52 @@ func Footprint(w io.Writer, f *footprint.Footprint) error {
 		p.line("%s", n)
 	}
 	for _, n := range f.Warnings {
-		p.line("  note: %s", n)
+		p.note(n)
 	}
 	for _, s := range f.Sources {
 		if s.Error != nil {
-			p.line("  note: %s could not be read: %s", s.Name, *s.Error)
+			p.note(s.Name + " could not be read: " + *s.Error)
 		}
 	}
 	return p.err
 }
 
-// FootprintRows writes the table of a footprint, and its sum.
+// FootprintRows writes the table of a footprint in MiB, and its sum.
 func FootprintRows(w io.Writer, f *footprint.Footprint) {
 	p := &printer{w: w}
-	p.line("  %-14s %11s %11s %11s  %s", "owner", "resident", "committed", "reserved", "known by")
+	p.line("  %-19s %8s %9s %9s  %s", "MiB", "resident", "committed", "reserved", "known by")
 	for _, r := range byResident(f.Rows) {
 		how := string(r.How)
 		if r.Owner == footprint.Unattributed {
 			how = ""
 		}
-		text := fmt.Sprintf("  %-14s %11s %11s %11s  %-9s  %s", ownerNames[r.Owner],
-			Size(r.ResidentBytes), promised(r.CommittedBytes), promised(r.ReservedBytes), how, remark(f, r))
+		text := fmt.Sprintf("  %-19s %8s %9s %9s  %-9s  %s", ownerNames[r.Owner],
+			inMiB(r.ResidentBytes), promised(r.CommittedBytes), promised(r.ReservedBytes), how, remark(f, r))
 		p.line("%s", strings.TrimRight(text, " "))
+		for _, c := range shown(r) {
+			p.line("    %-19s %6s", c.Name, inMiB(c.ResidentBytes))
+		}
 	}
-	p.line("  %s", strings.Repeat("─", 26))
-	p.line("  %-14s %11s  the rows add up to it exactly", "= Rss", Size(f.RSSBytes))
+	p.line("  %s", strings.Repeat("─", 28))
+	p.line("  %-19s %8s", "= Rss", inMiB(f.RSSBytes))
 }
+
+// inMiB is a size in a table whose unit is named above it.
+func inMiB(bytes int64) string { return fmt.Sprintf("%.1f", float64(bytes)/MiB) }
+
+// shown are the parts of a row that its screen has room for: all are in the
+// JSON.
+func shown(r footprint.Row) []footprint.Child {
+	switch r.Owner {
+	case footprint.JavaHeap, footprint.CodeCache, footprint.Malloc, footprint.MappedFiles:
+	default:
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(r.Children), func(c footprint.Child) bool { return c.ResidentBytes < smallPart })
+}
+
+// smallPart is the size from which a part is worth a line.
+const smallPart = MiB
 
 // printer keeps the first error of a series of writes.
 type printer struct {
@@ -89,6 +109,13 @@ func weighedIn(f *footprint.Footprint) string {
 	return fmt.Sprintf("weighed in %.0f ms, %s", ms, sent)
 }
 
+// note writes a remark, wrapped.
+func (p *printer) note(text string) {
+	for i, l := range Wrap("note: "+text, 72) {
+		p.line("  %s%s", strings.Repeat(" ", 6*min(i, 1)), l)
+	}
+}
+
 func known(s string) string {
 	if s == "" {
 		return "?"
@@ -107,7 +134,7 @@ func promised(bytes *int64) string {
 	if bytes == nil {
 		return ""
 	}
-	return Size(*bytes)
+	return inMiB(*bytes)
 }
 
 // byResident sorts the rows, largest first; the remainder stays last.
@@ -128,32 +155,26 @@ func byResident(rows []footprint.Row) []footprint.Row {
 // remark is what else a row says.
 func remark(f *footprint.Footprint, r footprint.Row) string {
 	switch r.Owner {
+	case footprint.JavaHeap:
+		if f.Heap != nil && f.Heap.AfterGCBytes > 0 {
+			return inMiB(f.Heap.AfterGCBytes) + " after a GC"
+		}
+	case footprint.Malloc:
+		if r.Arenas > 0 {
+			return fmt.Sprintf("%d arenas", r.Arenas)
+		}
 	case footprint.ThreadStacks:
 		return fmt.Sprintf("%d threads", f.Threads)
 	case footprint.CDS:
 		if r.AnonymousBytes > 0 {
-			return Size(r.AnonymousBytes) + " of it private"
+			return inMiB(r.AnonymousBytes) + " private"
 		}
 	case footprint.MappedFiles:
-		return files(r.Children)
+		return fmt.Sprintf("%d files", len(r.Children))
 	case footprint.Unattributed:
 		return fmt.Sprintf("%.2f %%", 100*float64(r.ResidentBytes)/float64(max(f.RSSBytes, 1)))
 	}
 	return ""
-}
-
-// files names the largest files.
-func files(children []footprint.Child) string {
-	const show = 1
-	var parts []string
-	for i, c := range children {
-		if i == show {
-			parts = append(parts, fmt.Sprintf("%d more", len(children)-show))
-			break
-		}
-		parts = append(parts, fmt.Sprintf("%s %.1f", c.Name, float64(c.ResidentBytes)/MiB))
-	}
-	return strings.Join(parts, ", ")
 }
 
 // limitLines say what the memory limit sees.
@@ -164,8 +185,11 @@ func limitLines(c *footprint.Cgroup) []string {
 	if c.LimitBytes == nil {
 		return []string{fmt.Sprintf("  the control group uses %s and has no memory limit (cgroup v%d)", Size(c.UsageBytes), c.Version)}
 	}
-	return []string{
-		fmt.Sprintf("  the limit sees %10s of %s (cgroup v%d %s)", Size(c.UsageBytes), Size(*c.LimitBytes), c.Version, c.Path),
-		fmt.Sprintf("  headroom       %10s before a kill, %s of it page cache that the kernel drops first", Size(*c.HeadroomBytes), Size(c.ReclaimableBytes)),
+	lines := []string{fmt.Sprintf("  the limit sees %s of %s (cgroup v%d)", Size(c.UsageBytes), Size(*c.LimitBytes), c.Version)}
+	for _, part := range c.Parts {
+		if part.Bytes >= smallPart || -part.Bytes >= smallPart {
+			lines = append(lines, fmt.Sprintf("    %8s  %s", inMiB(part.Bytes), part.Name))
+		}
 	}
+	return append(lines, fmt.Sprintf("  headroom %s before a kill, %s of it page cache, dropped first", Size(*c.HeadroomBytes), Size(c.ReclaimableBytes)))
 }

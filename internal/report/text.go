@@ -158,20 +158,6 @@ func Wrap(text string, width int) []string {
 	return lines
 }
 
-// Printable replaces control characters, which text from an application may
-// hold, so that they cannot steer the terminal.
-func Printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		if r == '\t' {
-			return ' '
-		}
-		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 {
-			return '�'
-		}
-		return r
-	}, strings.ToValidUTF8(text, "�"))
-}
-
 // shellSafe needs no quotes in a POSIX shell.
 const shellSafe = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-"
 
