@@ -15,20 +15,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Write writes docs/results/NAME.md: a title, how and where it was measured,
-// and the body.
+// Write writes docs/results/NAME.md, below the working directory.
 func Write(name, title, command, body string) error {
 	path := filepath.Join("docs", "results", name+".md")
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
-	text := fmt.Sprintf("# %s\n\nMeasured by `%s` on %s: %s.\n\n%s", title, command,
-		time.Now().UTC().Format(time.DateOnly), machine(), body)
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+	if err := os.WriteFile(path, []byte(Text(title, command, body)), 0o644); err != nil {
 		return fmt.Errorf("writing the result: %w", err)
 	}
 	fmt.Fprintln(os.Stderr, "written to", path)
 	return nil
+}
+
+// Text is the text of a result: a title, how and where it was measured, and the
+// body.
+func Text(title, command, body string) string {
+	return fmt.Sprintf("# %s\n\nMeasured by `%s` on %s: %s.\n\n%s", title, command,
+		time.Now().UTC().Format(time.DateOnly), machine(), body)
 }
 
 // machine says what the figures were measured on.
