@@ -13,16 +13,19 @@ import (
 
 var shellBlock = regexp.MustCompile("(?ms)^```sh\n(.*?)^```")
 
-// TestDocs runs every command of the pages in docs, with the demo service
-// running and bin in PATH, in the root of the tree.
+// TestDocs runs every command of the pages in docs in the root of the tree,
+// with bin in PATH and a service running that the pages call shop.jar.
 func TestDocs(t *testing.T) {
 	root := jvmtest.Root(t)
 	pages, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
 	if err != nil || len(pages) == 0 {
 		t.Fatalf("no pages in docs: %v", err)
 	}
-	service := jvmtest.Start(t, jvmtest.Java(t, 17), "-Xmx64m", "-XX:NativeMemoryTracking=detail",
-		"-jar", jvmtest.Jar(t, "sysinfo.jar"), "--port", "0")
+	shop := filepath.Join(t.TempDir(), "shop.jar")
+	if err := os.Symlink(jvmtest.Jar(t, "sysinfo.jar"), shop); err != nil {
+		t.Fatal(err)
+	}
+	service := jvmtest.Start(t, jvmtest.Java(t, 17), "-Xmx64m", "-XX:NativeMemoryTracking=detail", "-jar", shop, "--port", "0")
 	service.Await(t, "listening on")
 	for _, page := range pages {
 		text, err := os.ReadFile(page)
