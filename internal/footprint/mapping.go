@@ -36,7 +36,7 @@ func mappingClaim(v *linux.VMA) claim {
 	return c
 }
 
-func baseName(path string) string { return linux.Printable(filepath.Base(path)) }
+func baseName(path string) string { return linux.PrintableName(filepath.Base(path)) }
 
 // sectionName says what part of a library a mapping is, by its permissions.
 func sectionName(v *linux.VMA) string {

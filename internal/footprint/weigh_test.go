@@ -75,6 +75,7 @@ func TestWeighAgreesWithNativeMemoryTracking(t *testing.T) {
 				if m, err := hotspot.Major(alone.JDK); err != nil || m != major {
 					t.Errorf("JDK %q, want %d", alone.JDK, major)
 				}
+				checkParts(t, major, gc, alone)
 				checkRemainder(t, alone, 0.01)
 				checkRemainder(t, asked, 0.005)
 				for _, o := range []footprint.Owner{
@@ -85,6 +86,55 @@ func TestWeighAgreesWithNativeMemoryTracking(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// checkParts checks that rows name their parts, and that no part is larger
+// than its row.
+func checkParts(t *testing.T, major int, gc string, f *footprint.Footprint) {
+	t.Helper()
+	parts := map[footprint.Owner]map[string]int64{}
+	for _, r := range f.Rows {
+		parts[r.Owner] = map[string]int64{}
+		for _, c := range r.Children {
+			parts[r.Owner][c.Name] = c.ResidentBytes
+			if c.ResidentBytes > r.ResidentBytes {
+				t.Errorf("%s: %s has %d of %d bytes", r.Owner, c.Name, c.ResidentBytes, r.ResidentBytes)
+			}
+		}
+	}
+	want := map[footprint.Owner][]string{
+		footprint.ThreadStacks: {"Java and compiler threads", "VM threads", "largest by thread"},
+		footprint.Malloc:       {"arenas", "free, kept by glibc"},
+		footprint.MappedFiles:  {"libjvm.so"},
+		footprint.CodeCache:    {"JVM's own code"},
+		footprint.JavaHeap:     {"young"},
+	}
+	switch {
+	case gc != "G1":
+		want[footprint.JavaHeap] = []string{"eden"}
+	case major == 8: // which does not describe G1's regions
+		delete(want, footprint.JavaHeap)
+	}
+	if major == 8 {
+		want[footprint.CodeCache] = []string{"all code"}
+	}
+	for owner, names := range want {
+		for _, name := range names {
+			if _, ok := parts[owner][name]; !ok {
+				t.Errorf("%s has no part %q: %v", owner, name, parts[owner])
+			}
+		}
+	}
+	if f.Heap == nil || f.Heap.MaxBytes != 128<<20 || f.Flags["MaxHeapSize"] != fmt.Sprint(128<<20) {
+		t.Errorf("heap %+v, flags %v", f.Heap, f.Flags)
+	}
+	var seen int64
+	for _, p := range f.Cgroup.Parts {
+		seen += p.Bytes
+	}
+	if seen != f.Cgroup.UsageBytes {
+		t.Errorf("parts of the group add up to %d of %d", seen, f.Cgroup.UsageBytes)
 	}
 }
 
@@ -105,6 +155,43 @@ func checkSame(t *testing.T, o footprint.Owner, alone, asked int64) {
 	}
 	if diff > max(asked/100, 256<<10) {
 		t.Errorf("%s: %d bytes without asking, %d by native memory tracking", o, alone, asked)
+	}
+}
+
+// configuration is a way to run a JVM that decides on its layout.
+type configuration struct {
+	name    string
+	major   int
+	options []string
+}
+
+var configurations = []configuration{
+	{"CMS", 8, []string{"-XX:+UseConcMarkSweepGC"}},
+	{"CMS", 11, []string{"-XX:+UseConcMarkSweepGC"}},
+	{"Epsilon", 17, []string{"-XX:+UnlockExperimentalVMOptions", "-XX:+UseEpsilonGC"}},
+	{"Shenandoah", 17, []string{"-XX:+UseShenandoahGC"}},
+	{"Shenandoah", 25, []string{"-XX:+UseShenandoahGC"}},
+	{"ZGC", 17, []string{"-XX:+UseZGC"}}, // maps its heap three times
+	{"ZGC", 25, []string{"-XX:+UseZGC"}},
+	{"ZGC", 27, []string{"-XX:+UseZGC"}},
+	{"compact headers", 25, []string{"-XX:+UseCompactObjectHeaders"}},
+	{"no compressed pointers", 17, []string{"-XX:-UseCompressedOops", "-XX:-UseCompressedClassPointers"}},
+	{"no archive", 17, []string{"-Xshare:off"}},
+	{"no archive", 8, []string{"-Xshare:off"}},
+}
+
+// Every collector and layout: next to nothing is left over.
+func TestWeighConfigurations(t *testing.T) {
+	for _, c := range configurations {
+		t.Run(fmt.Sprintf("jdk%d/%s", c.major, c.name), func(t *testing.T) {
+			p := jvmtest.StartFiller(t, jvmtest.Java(t, c.major), append([]string{"-Xmx128m"}, c.options...), 50, 100, 50)
+			f := weigh(t, p.PID(), false)
+			checkRemainder(t, f, 0.01)
+			// 50 threads hold 100 KiB each.
+			if heap := row(t, f, footprint.JavaHeap); heap.ResidentBytes < 5<<20 {
+				t.Errorf("heap of %d bytes", heap.ResidentBytes)
+			}
+		})
 	}
 }
 

@@ -72,7 +72,7 @@ func FindTarget(proc linux.FS, pid int) (*Target, error) {
 	}
 	if args, err := proc.Cmdline(pid); err == nil {
 		if name := programName(args); name != "" {
-			t.Name = linux.Printable(name)
+			t.Name = linux.PrintableName(name)
 		}
 	}
 	return t, nil

@@ -57,7 +57,7 @@ func ParseStatus(r io.Reader) (Status, error) {
 func (s *Status) set(name, value string) (err error) {
 	switch name {
 	case "Name":
-		s.Name = Printable(value)
+		s.Name = PrintableName(value)
 	case "State":
 		if value == "" {
 			return fmt.Errorf("empty state")
@@ -146,18 +146,26 @@ func inode(fi os.FileInfo) uint64 {
 	return 0
 }
 
-// Printable makes a text that another process chose safe to show: bounded in
-// length, and without control characters, which a terminal would obey.
-func Printable(s string) string {
-	const most = 200
-	out := []rune(strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return '?'
+// Printable makes a text that a process wrote or chose safe to show: control
+// characters, which a terminal would obey, are replaced.
+func Printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\t':
+			return ' '
+		case !unicode.IsPrint(r):
+			return unicode.ReplacementChar
 		}
 		return r
-	}, s))
-	if len(out) > most {
-		out = append(out[:most], '…')
+	}, strings.ToValidUTF8(text, string(unicode.ReplacementChar)))
+}
+
+// PrintableName is Printable, bounded to the length of a name.
+func PrintableName(text string) string {
+	const most = 200
+	name := []rune(Printable(text[:min(len(text), 4*most)]))
+	if len(name) > most {
+		name = append(name[:most], '…')
 	}
-	return string(out)
+	return string(name)
 }

@@ -46,5 +46,5 @@ func (fs FS) ThreadName(pid, tid int) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return Printable(strings.TrimSuffix(string(text), "\n")), nil
+	return PrintableName(strings.TrimSuffix(string(text), "\n")), nil
 }

@@ -1,0 +1,78 @@
+# make demo and make test do all their own set-up; see README.md.
+
+GO        ?= go
+MVN       ?= mvn
+export CGO_ENABLED = 0
+export TARE_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/tare
+
+JAVA_SOURCES := $(shell find java -name '*.java' -o -name pom.xml -o -path '*/src/main/resources/*' -type f)
+JARS         := bin/sysinfo.jar bin/workloads.jar
+STATICCHECK  := honnef.co/go/tools/cmd/staticcheck@v0.8.1
+
+.PHONY: build test demo lint fmt bench bench-weigh bench-verdicts bench-demo test-go test-java setup-build setup-test clean FORCE
+
+build: setup-build bin/tare $(JARS)
+
+# The Go tool knows what is up to date.
+bin/tare: FORCE
+	$(GO) build -trimpath -o $@ ./cmd/tare
+
+bin/%.jar: java/.built
+	@mkdir -p bin
+	cp java/$*/target/$*.jar $@
+
+java/.built: $(JAVA_SOURCES)
+	$(MVN) -B -ntp -q -f java/pom.xml -DskipTests package
+	@touch $@
+
+setup-build:
+	@scripts/setup.sh build
+
+setup-test:
+	@scripts/setup.sh build test
+	@scripts/jdks.sh
+
+# Everything: set-up, lint, the Java tests, the Go tests against real JVMs,
+# control groups and a virtual machine.
+test: setup-test build lint test-java test-go
+
+test-java:
+	$(MVN) -B -ntp -f java/pom.xml verify
+
+# One package at a time: the tests measure, and would disturb each other.
+test-go:
+	$(GO) test -count=1 -p 1 -timeout 45m ./...
+
+lint:
+	@test -z "$$(gofmt -l cmd internal)" || { gofmt -l cmd internal; echo 'not formatted: make fmt'; exit 1; }
+	$(GO) vet ./...
+	$(GO) run $(STATICCHECK) ./...
+	GOARCH=arm64 $(GO) build -o /dev/null ./cmd/tare
+	GOARCH=arm64 $(GO) vet ./...
+
+fmt:
+	gofmt -w cmd internal
+
+# How little memory does the demo service need? About five minutes.
+demo: build
+	scripts/demo.sh
+
+# Measures the figures that docs/results states; about 40 minutes.
+bench: bench-weigh bench-verdicts bench-demo
+
+# How much of a JVM's memory is left without an owner.
+bench-weigh: build
+	@scripts/jdks.sh
+	$(GO) run ./bench/weigh -cache $(TARE_CACHE)
+
+# Whether the verdicts on labelled programs are right, five times each.
+bench-verdicts: build
+	@scripts/jdks.sh
+	$(GO) test ./internal/trial -count=1 -timeout 60m -run Verdicts -verdicts.repeat 5 -verdicts.out $(CURDIR)/docs/results/verdicts.md
+
+# What the demo finds, three times.
+bench-demo: build
+	$(GO) run ./bench/demo
+
+clean:
+	rm -rf bin java/.built java/*/target

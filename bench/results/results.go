@@ -1,0 +1,89 @@
+// Package results writes measured figures to docs/results, each with what is
+// needed to judge and to repeat it: machine, versions, date, repeats, spread.
+package results
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Write writes docs/results/NAME.md, below the working directory.
+func Write(name, title, command, body string) error {
+	path := filepath.Join("docs", "results", name+".md")
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	if err := os.WriteFile(path, []byte(Text(title, command, body)), 0o644); err != nil {
+		return fmt.Errorf("writing the result: %w", err)
+	}
+	fmt.Fprintln(os.Stderr, "written to", path)
+	return nil
+}
+
+// Text is the text of a result: a title, how and where it was measured, and the
+// body.
+func Text(title, command, body string) string {
+	return fmt.Sprintf("# %s\n\nMeasured by `%s` on %s: %s.\n\n%s", title, command,
+		time.Now().UTC().Format(time.DateOnly), machine(), body)
+}
+
+// machine says what the figures were measured on.
+func machine() string {
+	var u unix.Utsname
+	kernel := "unknown"
+	if unix.Uname(&u) == nil {
+		kernel = unix.ByteSliceToString(u.Release[:])
+	}
+	parts := []string{
+		fmt.Sprintf("%d processors (%s)", runtime.NumCPU(), field("/proc/cpuinfo", "model name")),
+		"memory " + field("/proc/meminfo", "MemTotal"),
+		"Linux " + kernel + " " + runtime.GOARCH,
+		runtime.Version(),
+	}
+	return strings.Join(parts, ", ")
+}
+
+// field is the value of the first line "name : value" of a file.
+func field(path, name string) string {
+	f, err := os.Open(path)
+	if err != nil {
+		return "unknown"
+	}
+	defer f.Close()
+	for sc := bufio.NewScanner(f); sc.Scan(); {
+		if k, v, ok := strings.Cut(sc.Text(), ":"); ok && strings.TrimSpace(k) == name {
+			return strings.TrimSpace(v)
+		}
+	}
+	return "unknown"
+}
+
+// Spread shows the minimum, median and maximum of some values.
+func Spread(values []float64, format string) string {
+	if len(values) == 0 {
+		return "none"
+	}
+	v := slices.Clone(values)
+	slices.Sort(v)
+	median := v[len(v)/2]
+	if len(v)%2 == 0 {
+		median = (v[len(v)/2-1] + v[len(v)/2]) / 2
+	}
+	return fmt.Sprintf(format+" ("+format+" … "+format+")", median, v[0], v[len(v)-1])
+}
+
+// Reached says in words whether a goal was met.
+func Reached(ok bool) string {
+	if ok {
+		return "reached"
+	}
+	return "not reached"
+}

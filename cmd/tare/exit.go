@@ -1,0 +1,31 @@
+package main
+
+// Exit codes of all commands.
+const (
+	exitOK          = 0
+	exitFailure     = 1
+	exitUsage       = 2
+	exitTarget      = 3
+	exitPermission  = 4
+	exitNotReady    = 5
+	exitNoLimit     = 6
+	exitInterrupted = 130
+)
+
+// exitCodesHelp is the part of help texts that names the exit codes.
+const exitCodesHelp = `0 done · 1 failure · 2 usage · 3 target not found or not a JVM ·
+4 no permission, or no cgroup to write to · 5 the application did not start or
+get ready · 6 no limit passes (the SLO cannot be met) · 130 interrupted
+`
+
+// exitError is an error with the exit code that it ends tare with.
+type exitError struct {
+	code int
+	err  error
+}
+
+// Error is the error's own text.
+func (e *exitError) Error() string { return e.err.Error() }
+
+// Unwrap is the error itself.
+func (e *exitError) Unwrap() error { return e.err }

@@ -1,0 +1,325 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"tare/internal/fit"
+	"tare/internal/footprint"
+	"tare/internal/jvmopts"
+	"tare/internal/linux"
+	"tare/internal/report"
+	"tare/internal/runner"
+	"tare/internal/trial"
+)
+
+type fitOptions struct {
+	cpus          float64
+	cpuset        string
+	ready         string
+	readyTimeout  time.Duration
+	loads         []string
+	loadCommand   string
+	concurrency   int
+	rate          float64
+	warmup        time.Duration
+	duration      time.Duration
+	slo           string
+	ample         string
+	baselines     int
+	confirmations int
+	cgroupParent  string
+	json          bool
+	out           string
+	env           []string
+}
+
+const fitLong = `Fit runs a Java application again and again, each time in a fresh control group
+with a memory limit, puts load on it, and looks for the smallest limit that it
+passes with: first with the options as given, then with built-in ones on top.
+The limit and options that it recommends have passed in fresh runs. An option
+that you set, on the command line or by JAVA_TOOL_OPTIONS and the like, is
+never overridden.
+
+Each trial starts the application, waits until it is ready, warms it up, and
+measures it under load. It passes when it is alive at the end, nothing was
+killed, and the objective (--slo) holds. Clauses with an x are relative to the
+baseline: the application as given with ample memory, the median of several
+runs. A trial that misses by little, with no sign that memory is the reason, is
+tried again before it counts.
+
+Before each start the application's files are dropped from the page cache, so
+that each trial pays for its pages like a fresh container does.
+
+It needs a control group to make groups in: root, or a delegated subtree.
+Ctrl-C ends the application and removes the group.
+
+Exit codes: ` + exitCodesHelp
+
+const fitExample = `  tare fit --ready http://127.0.0.1:8080/health --load http://127.0.0.1:8080/ \
+      -- java -jar app.jar
+  tare fit --cpus 1 --slo 'p99<200ms errors=0' --ready log:Started --rate 200 \
+      --load 'POST http://127.0.0.1:8080/orders' -- java -Xss512k -jar app.jar`
+
+func newFitCommand() *cobra.Command {
+	var o fitOptions
+	cmd := &cobra.Command{
+		Use:     "fit [flags] -- java [options] -jar app.jar [arguments]",
+		Short:   "The smallest memory limit that an application passes its load with",
+		Long:    fitLong,
+		Example: fitExample,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usageError(errors.New("fit takes a java command after --, such as: tare fit --ready tcp:8080 -- java -jar app.jar"))
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runFit(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), args, o)
+		},
+	}
+	f := cmd.Flags()
+	f.SetInterspersed(false)
+	f.Float64Var(&o.cpus, "cpus", 0, "processors the application may use, such as 1.5 (0: no quota)")
+	f.StringVar(&o.cpuset, "cpuset", "", "processors it is pinned to, such as 0-1")
+	f.StringVar(&o.ready, "ready", "", "when it is ready: a URL that answers, tcp:PORT, or log:REGEX (default: the first --load URL)")
+	f.DurationVar(&o.readyTimeout, "ready-timeout", trial.DefaultReadyTimeout, "how long it may take to be ready")
+	f.StringArrayVar(&o.loads, "load", nil, "'[METHOD ]URL' to send, or @FILE of HTTP requests; repeatable, sent in turn")
+	f.StringVar(&o.loadCommand, "load-command", "", "a shell command that puts the load instead; its last line may be {\"requests\":N,…}")
+	f.IntVar(&o.concurrency, "concurrency", 8, "requests at a time (closed loop); with --rate the most in flight")
+	f.Float64Var(&o.rate, "rate", 0, "requests per second (open loop)")
+	f.DurationVar(&o.warmup, "warmup", 5*time.Second, "load before the measurement")
+	f.DurationVar(&o.duration, "duration", 10*time.Second, "measured load")
+	f.StringVar(&o.slo, "slo", "", "what must hold (default '"+trial.DefaultSLO+"'; without load '"+trial.DefaultStartSLO+"')")
+	f.StringVar(&o.ample, "ample", "", "memory of the baseline, such as 2g (default: half of what is available, at most 2g)")
+	f.IntVar(&o.baselines, "baselines", 3, "runs of the baseline")
+	f.IntVar(&o.confirmations, "confirmations", 3, "fresh runs that must pass at the recommended limit")
+	f.StringVar(&o.cgroupParent, "cgroup-parent", "", "control group to make groups in (default: the one tare runs in)")
+	f.BoolVar(&o.json, "json", false, "write JSON (schema "+report.FitSchema+")")
+	f.StringVar(&o.out, "out", "", "folder for result.json, and the log and footprints of each trial")
+	f.StringArrayVar(&o.env, "env", nil, "NAME=VALUE for the application; repeatable")
+	return cmd
+}
+
+func usageError(err error) error { return &exitError{exitUsage, err} }
+
+func runFit(ctx context.Context, stdout, stderr io.Writer, args []string, o fitOptions) error {
+	c, err := fitConfig(ctx, args, o)
+	if err != nil {
+		return err
+	}
+	c.Runner, err = openRunner(o.cgroupParent, stderr)
+	if err != nil {
+		return err
+	}
+	if closer, ok := c.Runner.(io.Closer); ok {
+		defer closer.Close()
+	}
+	if err := prepareFolders(c); err != nil {
+		return err
+	}
+	progress := newProgress(stderr)
+	progress.note(fmt.Sprintf("baseline with %s", report.Limit(c.AmpleBytes)))
+	c.Observe, c.Stage = progress.event, progress.stage
+	result, err := fit.Run(ctx, c)
+	progress.end()
+	if ctx.Err() != nil {
+		return fmt.Errorf("interrupted after %d trials: nothing is left running", len(result.Trials))
+	}
+	failure := fitError(err)
+	if writeErr := writeFit(stdout, result, failure, o); writeErr != nil {
+		return errors.Join(failure, writeErr)
+	}
+	return failure
+}
+
+// writeFit writes the result to stdout, and to the folder where wanted.
+func writeFit(stdout io.Writer, r *fit.Result, failure error, o fitOptions) error {
+	if o.out != "" {
+		f, err := os.Create(filepath.Join(o.out, "result.json"))
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(report.WriteFitJSON(f, r, failure), f.Close()); err != nil {
+			return fmt.Errorf("result.json: %w", err)
+		}
+	}
+	if o.json {
+		return report.WriteFitJSON(stdout, r, failure)
+	}
+	if failure != nil {
+		return nil
+	}
+	if err := report.Fit(stdout, r, styleOf(stdout)); err != nil || o.out == "" {
+		return err
+	}
+	_, err := fmt.Fprintf(stdout, "\n  kept in %s: result.json, and the log and footprints of each trial\n", o.out)
+	return err
+}
+
+func styleOf(w io.Writer) report.Style {
+	if f, ok := w.(*os.File); ok {
+		return report.StyleFor(f)
+	}
+	return report.Style{}
+}
+
+// fitConfig checks everything that can be checked before anything runs.
+func fitConfig(ctx context.Context, args []string, o fitOptions) (fit.Config, error) {
+	c := fit.Config{CPUs: o.cpus, Cpuset: o.cpuset, ReadyTimeout: o.readyTimeout, Warmup: o.warmup, Duration: o.duration,
+		Baselines: o.baselines, Confirmations: o.confirmations, OutDir: o.out, Levers: fit.Levers, Weigh: weighTrial}
+	if err := o.checkNumbers(); err != nil {
+		return c, usageError(err)
+	}
+	var err error
+	if c.Command, err = jvmopts.Parse(args); err != nil {
+		return c, usageError(fmt.Errorf("%w: give a java command after --, such as: java -jar app.jar", err))
+	}
+	if c.Dir, err = os.Getwd(); err != nil {
+		return c, err
+	}
+	if jar := c.Command.Jar(); jar != "" {
+		if st, err := os.Stat(jar); err != nil || !st.Mode().IsRegular() {
+			return c, usageError(fmt.Errorf("no such jar: %s: build it, or check the path (from %s)", jar, c.Dir))
+		}
+	}
+	if c.Java, err = jvmopts.Find(ctx, c.Command.Java); err != nil {
+		return c, usageError(err)
+	}
+	if c.Env, err = applicationEnv(o.env); err != nil {
+		return c, usageError(err)
+	}
+	if c.Load, err = o.load(); err != nil {
+		return c, usageError(err)
+	}
+	if c.Ready, err = o.readiness(c.Load); err != nil {
+		return c, usageError(err)
+	}
+	if c.SLO, err = o.objective(c.Load); err != nil {
+		return c, usageError(err)
+	}
+	if c.AmpleBytes, err = ampleBytes(o.ample); err != nil {
+		return c, usageError(err)
+	}
+	c.ArchiveDir, err = archiveDir(c, o.out)
+	return c, err
+}
+
+func (o fitOptions) checkNumbers() error {
+	switch {
+	case !(o.cpus >= 0 && o.cpus <= 4096):
+		return fmt.Errorf("--cpus %g: give a number of processors such as 1.5, or 0 for no quota", o.cpus)
+	case o.baselines < 1 || o.baselines > 100:
+		return fmt.Errorf("--baselines %d: give 1 to 100", o.baselines)
+	case o.confirmations < 1 || o.confirmations > 100:
+		return fmt.Errorf("--confirmations %d: give 1 to 100", o.confirmations)
+	case o.readyTimeout <= 0 || o.readyTimeout > 24*time.Hour:
+		return fmt.Errorf("--ready-timeout %s: give a time up to a day", o.readyTimeout)
+	case o.duration <= 0 || o.duration > 24*time.Hour:
+		return fmt.Errorf("--duration %s: give a time up to a day", o.duration)
+	case o.warmup < 0 || o.warmup > 24*time.Hour:
+		return fmt.Errorf("--warmup %s: give a time up to a day, or 0", o.warmup)
+	case len(o.loads) > 0 && o.loadCommand != "":
+		return errors.New("--load and --load-command exclude each other: give one of them")
+	}
+	return nil
+}
+
+// applicationEnv is tare's own environment with what --env adds.
+func applicationEnv(add []string) ([]string, error) {
+	env := os.Environ()
+	for _, e := range add {
+		name, _, ok := strings.Cut(e, "=")
+		if !ok || name == "" || strings.ContainsAny(e, "\x00") {
+			return nil, fmt.Errorf("--env %q: write it as NAME=VALUE", e)
+		}
+		env = slices.DeleteFunc(env, func(old string) bool { return strings.HasPrefix(old, name+"=") })
+		env = append(env, e)
+	}
+	return env, nil
+}
+
+func weighTrial(ctx context.Context, pid int) (*footprint.Footprint, error) {
+	return footprint.Weigh(ctx, pid, footprint.Options{})
+}
+
+// openRunner makes the runner and clears what an earlier, killed tare left.
+func openRunner(parent string, stderr io.Writer) (runner.Runner, error) {
+	r, err := runner.NewCgroup(runner.CgroupOptions{Parent: parent})
+	if err != nil {
+		return nil, &exitError{exitPermission, err}
+	}
+	removed, err := r.Sweep()
+	if len(removed) > 0 {
+		fmt.Fprintf(stderr, "removed what an earlier run had left: %s\n", strings.Join(removed, ", "))
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "note: not all that an earlier run had left could be removed: %v\n", err)
+	}
+	return r, nil
+}
+
+// fitError gives an error of a fit its exit code and next step.
+func fitError(err error) error {
+	var baseline *fit.BaselineError
+	var unconfirmed *fit.UnconfirmedError
+	var port *trial.PortInUseError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &baseline):
+		return baselineError(baseline)
+	case errors.As(err, &unconfirmed):
+		return &exitError{exitNoLimit, fmt.Errorf("%w%s\nraise --ample, relax --slo, or look for what disturbs the machine", err, evidence(unconfirmed.Last))}
+	case errors.As(err, &port):
+		return &exitError{exitNotReady, err}
+	case errors.Is(err, trial.ErrTarget):
+		return usageError(err)
+	case errors.Is(err, runner.ErrUnavailable):
+		return &exitError{exitPermission, err}
+	}
+	return err
+}
+
+// baselineError tells why the application fails even with ample memory.
+func baselineError(b *fit.BaselineError) error {
+	t := b.Trial
+	switch {
+	case t.Verdict == trial.OOMKilled || t.Verdict == trial.Stalled:
+		return &exitError{exitNoLimit, fmt.Errorf("%w%s\nraise --ample", b, evidence(t))}
+	case t.Measured.Start == 0:
+		return &exitError{exitNotReady, fmt.Errorf("%w%s%s", b, evidence(t), lastLines(t))}
+	case t.Verdict == trial.Crashed || t.Verdict == trial.OutOfMemory:
+		return &exitError{exitNoLimit, fmt.Errorf("%w%s%s", b, evidence(t), lastLines(t))}
+	}
+	return &exitError{exitNoLimit, fmt.Errorf("%w%s\nrelax --slo, or the load", b, evidence(t))}
+}
+
+func evidence(t fit.Trial) string {
+	if t.Result == nil || len(t.Result.Evidence) == 0 {
+		return ""
+	}
+	return ": " + linux.Printable(strings.Join(t.Result.Evidence, "; "))
+}
+
+// lastLines are the last lines of the application's log, indented.
+func lastLines(t fit.Trial) string {
+	if t.Result == nil || len(t.Result.Log) == 0 {
+		return "\nit wrote nothing on stdout or stderr"
+	}
+	var b strings.Builder
+	b.WriteString("\nits last lines:")
+	for _, l := range t.Result.Log {
+		b.WriteString("\n  | " + linux.Printable(l))
+	}
+	return b.String()
+}

@@ -1,0 +1,250 @@
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"tare/internal/fit"
+	"tare/internal/linux"
+	"tare/internal/load"
+	"tare/internal/report"
+	"tare/internal/trial"
+)
+
+// requestTimeout bounds one request; one that takes longer has failed.
+const requestTimeout = 10 * time.Second
+
+// load is the load that the flags describe.
+func (o fitOptions) load() (fit.Load, error) {
+	l := fit.Load{Concurrency: o.concurrency, Rate: o.rate}
+	if o.loadCommand != "" {
+		l.Command = []string{"/bin/sh", "-c", o.loadCommand}
+		l.Loader = trial.CommandLoad{Args: l.Command, Env: os.Environ()}
+		return l, nil
+	}
+	for _, s := range o.loads {
+		targets, err := loadTargets(s)
+		if err != nil {
+			return l, err
+		}
+		l.Targets = append(l.Targets, targets...)
+	}
+	if len(l.Targets) == 0 {
+		return l, nil
+	}
+	if o.concurrency < 1 || o.concurrency > load.MaxConcurrency {
+		return l, fmt.Errorf("--concurrency %d: give 1 to %d", o.concurrency, load.MaxConcurrency)
+	}
+	if !(o.rate >= 0 && o.rate <= load.MaxRate) {
+		return l, fmt.Errorf("--rate %g: give requests per second up to %g, or 0 for a closed loop", o.rate, float64(load.MaxRate))
+	}
+	l.Loader = trial.HTTPLoad{Plan: load.Plan{Targets: l.Targets, Concurrency: o.concurrency, Rate: o.rate, Timeout: requestTimeout}}
+	return l, nil
+}
+
+// loadTargets reads one --load: "[METHOD ]URL", or "@FILE" of requests.
+func loadTargets(s string) ([]load.Target, error) {
+	name, isFile := strings.CutPrefix(s, "@")
+	if !isFile {
+		t, err := load.ParseTarget(s)
+		return []load.Target{t}, err
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, fmt.Errorf("--load %s: %w", s, err)
+	}
+	defer f.Close()
+	targets, err := load.ReadTargets(f, bodies{filepath.Dir(name)})
+	if err != nil {
+		return nil, fmt.Errorf("--load %s: %w", s, err)
+	}
+	if len(targets) == 0 {
+		return nil, fmt.Errorf("--load %s: the file holds no request", s)
+	}
+	return targets, nil
+}
+
+// bodies opens the files that a request file names: beside it, or absolute.
+// The user wrote the file, so it may name what the user may read.
+type bodies struct{ dir string }
+
+// Open opens name below dir, unless it is absolute.
+func (b bodies) Open(name string) (fs.File, error) {
+	if !filepath.IsAbs(name) {
+		name = filepath.Join(b.dir, name)
+	}
+	return os.Open(name)
+}
+
+// readiness is --ready, or that the first target answers.
+func (o fitOptions) readiness(l fit.Load) (trial.Ready, error) {
+	if o.ready != "" {
+		return trial.ParseReady(o.ready)
+	}
+	if len(l.Targets) > 0 && l.Targets[0].Method == "GET" {
+		return trial.ParseReady(l.Targets[0].URL)
+	}
+	return trial.Ready{}, errors.New("when is the application ready? give --ready URL, tcp:PORT or log:REGEX")
+}
+
+// objective is --slo, or the default.
+func (o fitOptions) objective(l fit.Load) (trial.SLO, error) {
+	text := o.slo
+	if text == "" && l.Loader == nil {
+		text = trial.DefaultStartSLO
+	} else if text == "" {
+		text = trial.DefaultSLO
+	}
+	slo, err := trial.ParseSLO(text)
+	if err != nil {
+		return nil, err
+	}
+	if l.Loader == nil {
+		for _, c := range slo {
+			if c.Metric != trial.StartTime {
+				return nil, fmt.Errorf("SLO clause %q looks at load, and there is none: give --load or --load-command", c)
+			}
+		}
+	}
+	return slo, nil
+}
+
+const (
+	maxDefaultAmple = 2 << 30
+	minAmple        = 16 * report.MiB
+)
+
+// ampleBytes is --ample, or half of what is available and at most 2 GiB: the
+// JVM sizes itself by what it sees, and would take more of more.
+func ampleBytes(s string) (int64, error) {
+	available, err := availableBytes()
+	if err != nil {
+		return 0, err
+	}
+	if s == "" {
+		n := min(maxDefaultAmple, available/2) / report.MiB * report.MiB
+		if n < minAmple {
+			return 0, fmt.Errorf("only %s of memory are available: free some, or give --ample", report.Limit(available))
+		}
+		return n, nil
+	}
+	n, err := parseSize(s)
+	if err != nil {
+		return 0, fmt.Errorf("--ample %w", err)
+	}
+	if n < minAmple {
+		return 0, fmt.Errorf("--ample %s: no JVM starts in less than %s", s, report.Limit(minAmple))
+	}
+	if n > available {
+		return 0, fmt.Errorf("--ample %s: only %s are available here", s, report.Limit(available))
+	}
+	return (n + report.MiB - 1) / report.MiB * report.MiB, nil
+}
+
+// availableBytes is what the machine and the own group have left.
+func availableBytes() (int64, error) {
+	var si unix.Sysinfo_t
+	if err := unix.Sysinfo(&si); err != nil {
+		return 0, fmt.Errorf("memory of this machine: %w", err)
+	}
+	available := int64(si.Freeram+si.Bufferram) * int64(si.Unit)
+	if b, err := os.ReadFile("/proc/meminfo"); err == nil {
+		if n, ok := memAvailable(string(b)); ok {
+			available = n
+		}
+	}
+	proc := linux.NewFS("/proc")
+	if m, err := linux.NewCgroupFS(proc, "/").MemoryOf(os.Getpid()); err == nil && m.LimitBytes > 0 {
+		available = min(available, max(0, m.LimitBytes-m.UsageBytes+m.Stat["inactive_file"]))
+	}
+	return available, nil
+}
+
+// memAvailable reads MemAvailable out of /proc/meminfo (proc_meminfo(5)).
+func memAvailable(text string) (int64, bool) {
+	for line := range strings.Lines(text) {
+		if rest, ok := strings.CutPrefix(line, "MemAvailable:"); ok {
+			kib, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(rest), "kB")), 10, 64)
+			return kib << 10, err == nil && kib >= 0 && kib < math.MaxInt64>>10
+		}
+	}
+	return 0, false
+}
+
+// parseSize reads a size as java and docker write them: "512m", "2g", bytes
+// without a unit.
+func parseSize(s string) (int64, error) {
+	number, shift := strings.ToLower(s), 0
+	for suffix, by := range map[string]int{"k": 10, "m": 20, "g": 30} {
+		if rest, ok := strings.CutSuffix(number, suffix); ok {
+			number, shift = rest, by
+			break
+		}
+	}
+	n, err := strconv.ParseUint(number, 10, 63)
+	if err != nil || n == 0 || n > math.MaxInt64>>shift {
+		return 0, fmt.Errorf("%q is no size: write it as 512m or 2g", s)
+	}
+	return int64(n) << shift, nil
+}
+
+// archiveDir is where class archives are made: with the other results, else in
+// the cache, one folder for each application and JDK.
+func archiveDir(c fit.Config, out string) (string, error) {
+	if out != "" {
+		return filepath.Abs(out)
+	}
+	cache := os.Getenv("TARE_CACHE")
+	if cache == "" {
+		dir, err := os.UserCacheDir()
+		if err != nil {
+			return "", fmt.Errorf("folder for class archives: %w: give --out", err)
+		}
+		cache = filepath.Join(dir, "tare")
+	}
+	cache, err := filepath.Abs(cache)
+	if err != nil {
+		return "", fmt.Errorf("folder for class archives: %w", err)
+	}
+	sum := sha256.Sum256([]byte(strings.Join(append([]string{c.Java.Home, c.Dir}, c.Command.With()...), "\x00")))
+	return filepath.Join(cache, "archives", hex.EncodeToString(sum[:8])), nil
+}
+
+// prepareFolders makes the folders, and removes an earlier result's files:
+// trials of two fits in one folder could not be told apart.
+func prepareFolders(c fit.Config) error {
+	for _, dir := range []string{c.OutDir, c.ArchiveDir} {
+		if dir == "" {
+			continue
+		}
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return fmt.Errorf("folder for results: %w", err)
+		}
+	}
+	if c.OutDir == "" {
+		return nil
+	}
+	for _, pattern := range []string{"trial-[0-9]*.log", "trial-[0-9]*.json", "training.log", "result.json"} {
+		old, err := filepath.Glob(filepath.Join(c.OutDir, pattern))
+		if err != nil {
+			return err
+		}
+		for _, name := range old {
+			if err := os.Remove(name); err != nil {
+				return fmt.Errorf("earlier result: %w", err)
+			}
+		}
+	}
+	return nil
+}

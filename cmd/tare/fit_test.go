@@ -1,0 +1,243 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"tare/internal/jvmtest"
+	"tare/internal/report"
+	"tare/internal/runner"
+)
+
+func TestFitRefusesBadInput(t *testing.T) {
+	jar := jvmtest.Jar(t, "workloads.jar")
+	tests := []struct {
+		name string
+		args []string
+		code int
+		want string
+	}{
+		{"no command", nil, exitUsage, "fit takes a java command after --"},
+		{"no java", []string{"--ready", "tcp:80", "--", "node", "app.js"}, exitUsage, "not a java command: node"},
+		{"no such launcher", []string{"--ready", "tcp:80", "--", "/nowhere/java", "-jar", jar}, exitUsage, "install a JDK"},
+		{"missing jar", []string{"--ready", "tcp:80", "--", "java", "-jar", "missing.jar"}, exitUsage, "no such jar: missing.jar"},
+		{"no main class", []string{"--ready", "tcp:80", "--", "java", "-Xmx1g"}, exitUsage, "names no jar, module or main class"},
+		{"SLO", []string{"--ready", "tcp:80", "--slo", "p99>1s", "--", "java", "-jar", jar}, exitUsage, `SLO clause "p99>1s": p99 takes < or <=`},
+		{"SLO without load", []string{"--ready", "tcp:80", "--slo", "p99<1s", "--", "java", "-jar", jar}, exitUsage, "give --load"},
+		{"no readiness", []string{"--", "java", "-jar", jar}, exitUsage, "when is the application ready?"},
+		{"readiness", []string{"--ready", "tcp:x", "--", "java", "-jar", jar}, exitUsage, "no port from 1 to 65535"},
+		{"load", []string{"--load", "example.com", "--", "java", "-jar", jar}, exitUsage, "http"},
+		{"load file", []string{"--load", "@missing.http", "--", "java", "-jar", jar}, exitUsage, "missing.http"},
+		{"size", []string{"--ready", "tcp:80", "--ample", "2x", "--", "java", "-jar", jar}, exitUsage, `"2x" is no size`},
+		{"too small", []string{"--ready", "tcp:80", "--ample", "1m", "--", "java", "-jar", jar}, exitUsage, "no JVM starts in less"},
+		{"too large", []string{"--ready", "tcp:80", "--ample", "900000g", "--", "java", "-jar", jar}, exitUsage, "available here"},
+		{"env", []string{"--ready", "tcp:80", "--env", "X", "--", "java", "-jar", jar}, exitUsage, "NAME=VALUE"},
+		{"flag", []string{"--nope", "--", "java", "-jar", jar}, exitUsage, "unknown flag: --nope"},
+		{"CPUs", []string{"--cpus", "NaN", "--ready", "tcp:80", "--", "java", "-jar", jar}, exitUsage, "--cpus NaN"},
+		{"confirmations", []string{"--confirmations", "0", "--ready", "tcp:80", "--", "java", "-jar", jar}, exitUsage, "--confirmations 0"},
+		{"no cgroup", []string{"--ready", "tcp:80", "--cgroup-parent", "/does/not/exist", "--", "java", "-jar", jar}, exitPermission, "/does/not/exist"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			code, stdout, stderr := fitRun(t.Context(), tt.args)
+			if code != tt.code || !strings.Contains(stderr, tt.want) || stdout != "" {
+				t.Errorf("exit code %d, want %d; stdout %q; stderr %q, want %q", code, tt.code, stdout, stderr, tt.want)
+			}
+			if !strings.HasPrefix(stderr, "tare: ") {
+				t.Errorf("stderr %q", stderr)
+			}
+		})
+	}
+}
+
+func TestFitTellsWhatTheApplicationDid(t *testing.T) {
+	workloads, sysinfo := jvmtest.Jar(t, "workloads.jar"), jvmtest.Jar(t, "sysinfo.jar")
+	java := jvmtest.Java(t, 17)
+	port := strconv.Itoa(freePort(t))
+	url := "http://127.0.0.1:" + port
+
+	busy, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer busy.Close()
+	_, busyPort, _ := net.SplitHostPort(busy.Addr().String())
+
+	tests := []struct {
+		name string
+		args []string
+		code int
+		want []string
+	}{
+		{"port in use", []string{"--ready", "tcp:" + busyPort, "--", java, "-jar", workloads, "verdict", "ok", busyPort}, exitNotReady,
+			[]string{"port " + busyPort + " is already in use by process " + strconv.Itoa(os.Getpid())}},
+		{"ends before it is ready", []string{"--ready", "tcp:" + port, "--", java, "-jar", workloads, "verdict", "crash", port, "0"}, exitNotReady,
+			[]string{"is crashed", "exit code 7", "its last lines:", "| fatal: crashed at start"}},
+		{"never ready", []string{"--ready", "tcp:" + port, "--ready-timeout", "3s", "--", java, "-jar", workloads, "verdict", "never-ready", port}, exitNotReady,
+			[]string{"never-ready", "not ready after 3s", "| not listening, by design"}},
+		{"no such page", []string{"--ready", url + "/health", "--load", url + "/nowhere", "--", java, "-jar", sysinfo, "--port", port}, exitUsage,
+			[]string{"/nowhere answers 404 Not Found: check the URL"}},
+		{"a limit that no JVM starts in", []string{"--ready", "tcp:" + port, "--ready-timeout", "10s", "--ample", "16m", "--", java, "-jar", sysinfo, "--port", port}, 0,
+			[]string{"with ample memory (16 MiB) the application is"}},
+		{"an SLO that the baseline breaks", []string{"--load", url + "/", "--warmup", "0", "--duration", "1s", "--slo", "p50<1ms", "--", java, "-jar", workloads, "verdict", "slow", port, "50"},
+			exitNoLimit, []string{"too-slow", "p50 is 5", "relax --slo"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			code, stdout, stderr := fitRun(t.Context(), tt.args)
+			if code == exitOK || tt.code != 0 && code != tt.code || stdout != "" {
+				t.Errorf("exit code %d, want %d; stdout %q", code, tt.code, stdout)
+			}
+			for _, w := range tt.want {
+				if !strings.Contains(stderr, w) {
+					t.Errorf("stderr lacks %q: %s", w, stderr)
+				}
+			}
+		})
+	}
+	nothingLeft(t)
+}
+
+func TestFitInterrupted(t *testing.T) {
+	port := freePort(t)
+	addr := fmt.Sprintf("127.0.0.1:%d", port)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan string, 1)
+	go func() {
+		code, _, stderr := fitRun(ctx, []string{"--load", "http://" + addr + "/", "--duration", "10m", "--",
+			jvmtest.Java(t, 17), "-jar", jvmtest.Jar(t, "workloads.jar"), "verdict", "ok", strconv.Itoa(port)})
+		ended <- fmt.Sprint(code, " ", stderr)
+	}()
+	poll(t, func() bool { return answers(addr) })
+	cancel()
+	select {
+	case got := <-ended:
+		if !strings.HasPrefix(got, strconv.Itoa(exitInterrupted)+" ") || !strings.Contains(got, "interrupted") {
+			t.Errorf("got %s", got)
+		}
+	case <-time.After(time.Minute):
+		t.Fatal("does not end")
+	}
+	if answers(addr) {
+		t.Error("the application is left running")
+	}
+	nothingLeft(t)
+}
+
+// The whole of fit on the demo service.
+func TestFitSysinfo(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "out")
+	port := strconv.Itoa(freePort(t))
+	url := "http://127.0.0.1:" + port
+	code, stdout, stderr := fitRun(t.Context(), []string{"--json", "--out", out, "--warmup", "1s", "--duration", "2s", "--concurrency", "8", "--rate", "60",
+		"--baselines", "1", "--confirmations", "2", "--ready", url + "/health", "--load", url + "/sys-summary", "--load", url + "/work?alloc-kib=64&cpu-us=200",
+		"--", jvmtest.Java(t, 17), "-jar", jvmtest.Jar(t, "sysinfo.jar"), "--port", port})
+	t.Log(stderr)
+	if code != exitOK {
+		t.Fatalf("exit code %d: %s", code, stderr)
+	}
+	var got report.FitJSON
+	if err := json.Unmarshal([]byte(stdout), &got); err != nil {
+		t.Fatal(err)
+	}
+	kept, err := os.ReadFile(filepath.Join(out, "result.json"))
+	if err != nil || string(kept) != stdout {
+		t.Errorf("result.json is another than stdout, or %v", err)
+	}
+	if got.Schema != report.FitSchema || got.LimitBytes == nil || got.AsGiven == nil || got.Baseline == nil || got.Peak == nil {
+		t.Fatalf("incomplete: %s", stdout)
+	}
+	if *got.LimitBytes >= got.AsGiven.LimitBytes || len(got.Options) == 0 {
+		t.Errorf("%d bytes recommended, %d as given, with %q", *got.LimitBytes, got.AsGiven.LimitBytes, got.Options)
+	}
+	if len(got.Confirmations) != 2 {
+		t.Errorf("%d confirmations", len(got.Confirmations))
+	}
+	for _, c := range got.Confirmations {
+		if c.Verdict != "passed" || c.LimitBytes != *got.LimitBytes || c.PeakBytes > c.LimitBytes {
+			t.Errorf("confirmation %+v", c)
+		}
+	}
+	for _, tr := range got.Trials {
+		log, err := os.ReadFile(filepath.Join(out, fmt.Sprintf("trial-%03d.log", tr.Trial)))
+		if err != nil || tr.Verdict == "passed" && len(log) == 0 {
+			t.Errorf("log of trial %d: %d bytes, %v", tr.Trial, len(log), err)
+		}
+		if tr.Verdict != "passed" && len(tr.Evidence) == 0 {
+			t.Errorf("trial %d is %s without evidence", tr.Trial, tr.Verdict)
+		}
+	}
+	if got.Archive != nil {
+		if _, err := os.Stat(got.Archive.File); err != nil {
+			t.Errorf("the recommended archive: %v", err)
+		}
+	}
+	nothingLeft(t)
+}
+
+// fitRun runs tare fit.
+func fitRun(ctx context.Context, args []string) (code int, stdout, stderr string) {
+	var out, errs bytes.Buffer
+	code = run(ctx, append([]string{"fit"}, args...), &out, &errs)
+	return code, out.String(), errs.String()
+}
+
+// nothingLeft fails when a group of an ended trial is still there.
+func nothingLeft(t *testing.T) {
+	t.Helper()
+	r, err := runner.NewCgroup(runner.CgroupOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c, ok := r.(io.Closer); ok {
+		defer c.Close()
+	}
+	if left, err := r.Sweep(); err != nil || len(left) > 0 {
+		t.Errorf("left: %q, %v", left, err)
+	}
+}
+
+func answers(addr string) bool {
+	conn, err := net.DialTimeout("tcp", addr, time.Second)
+	if err != nil {
+		return false
+	}
+	conn.Close()
+	return true
+}
+
+func freePort(t *testing.T) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// poll waits until the condition holds; the deadline is for a busy machine.
+func poll(t *testing.T, ok func() bool) {
+	t.Helper()
+	deadline := time.NewTimer(time.Minute)
+	defer deadline.Stop()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-deadline.C:
+			t.Fatal("deadline passed")
+		case <-tick.C:
+		}
+	}
+}

@@ -1,0 +1,354 @@
+// Package fit finds the smallest memory limit that an application gets by on,
+// with its options as given and with built-in ones, and proves it by fresh
+// runs.
+package fit
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"tare/internal/footprint"
+	"tare/internal/jvmopts"
+	"tare/internal/load"
+	"tare/internal/runner"
+	"tare/internal/trial"
+)
+
+// Config says what to fit, and how to try it.
+type Config struct {
+	Runner  runner.Runner
+	Command jvmopts.Command
+	Java    jvmopts.Java
+	// Env is the application's environment, Dir its folder.
+	Env []string
+	Dir string
+	// CPUs and Cpuset are as in runner.Limits.
+	CPUs   float64
+	Cpuset string
+
+	Ready        trial.Ready
+	ReadyTimeout time.Duration
+	Load         Load
+	Warmup       time.Duration
+	Duration     time.Duration
+	SLO          trial.SLO
+
+	AmpleBytes    int64
+	Baselines     int
+	Confirmations int
+	Levers        []Lever
+
+	// OutDir keeps logs and footprints of all trials; empty keeps none.
+	OutDir string
+	// ArchiveDir is where class archives are made; one that is part of the
+	// recommendation stays there. It must exist.
+	ArchiveDir string
+	Weigh      trial.WeighFunc
+	// Observe and Stage are told of each step; nil is nobody.
+	Observe func(Event)
+	Stage   func(trial.Stage)
+}
+
+// Load is the load of a fit.
+type Load struct {
+	// Loader is nil where no load is put.
+	Loader  trial.Loader
+	Targets []load.Target
+	// Command is the external generator, when that is what loads.
+	Command     []string
+	Concurrency int
+	Rate        float64
+}
+
+// Result is the end of a fit.
+type Result struct {
+	Found
+	Time    time.Time
+	Took    time.Duration
+	Config  Config
+	Machine Machine
+	// Peak is the footprint of the confirming run that used most.
+	Peak *footprint.Footprint
+	// Archive is the class archive that the recommendation uses, and
+	// TrainOption the option that makes it; empty without one.
+	Archive, TrainOption string
+	// UnpaidBytes is the most that a confirming run did not pay for; see
+	// trial.Result.
+	UnpaidBytes int64
+	Warnings    []string
+}
+
+// Machine is where it was measured.
+type Machine struct {
+	Kernel, Arch string
+	CPUs         int
+	MemoryBytes  int64
+}
+
+// Run fits. On an error the result holds what was found until then.
+func Run(ctx context.Context, c Config) (*Result, error) {
+	t := &trier{config: c}
+	s := &Search{Trier: t, Levers: c.Levers, AmpleBytes: c.AmpleBytes, Baselines: c.Baselines, Confirmations: c.Confirmations,
+		Facts:   Facts{Release: jvmopts.ParseRelease(c.Java.Version), Given: jvmopts.Given(c.Command, c.Env, c.Dir), Env: c.Env},
+		Observe: c.Observe}
+	res := &Result{Time: time.Now(), Config: c, Machine: thisMachine()}
+	found, err := s.Run(ctx)
+	res.Found, res.Took = *found, time.Since(res.Time)
+	res.Peak, res.UnpaidBytes = peakOf(found.Confirmations), unpaid(found.Confirmations)
+	res.Archive, res.TrainOption = t.settle(found.Setup, err == nil)
+	res.Warnings = warnings(found)
+	if kib := readAhead(c.Java.Path); kib >= largeReadAhead {
+		res.Warnings = append(res.Warnings, fmt.Sprintf("the disk of the JDK reads ahead %d KiB at a time, where 128 is usual: near the limit reclaim costs more "+
+			"here than elsewhere", kib))
+	}
+	return res, err
+}
+
+func thisMachine() Machine {
+	m := Machine{Arch: runtime.GOARCH, CPUs: runtime.NumCPU()}
+	var u unix.Utsname
+	if unix.Uname(&u) == nil {
+		m.Kernel = unix.ByteSliceToString(u.Release[:])
+	}
+	var si unix.Sysinfo_t
+	if unix.Sysinfo(&si) == nil {
+		m.MemoryBytes = int64(si.Totalram) * int64(si.Unit)
+	}
+	return m
+}
+
+// readAhead is how much the disk that holds a file reads at a time, in KiB
+// (Documentation/ABI/testing/sysfs-class-bdi); 0 when the kernel does not tell.
+func readAhead(file string) int64 {
+	var st unix.Stat_t
+	if unix.Stat(file, &st) != nil {
+		return 0
+	}
+	dev := uint64(st.Dev)
+	b, err := os.ReadFile(fmt.Sprintf("/sys/class/bdi/%d:%d/read_ahead_kb", unix.Major(dev), unix.Minor(dev)))
+	if err != nil {
+		return 0
+	}
+	kib, err := strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return kib
+}
+
+// peakOf is the footprint of the run with the highest usage.
+func peakOf(runs []Trial) *footprint.Footprint {
+	var most int64
+	var f *footprint.Footprint
+	for _, t := range runs {
+		if t.Result != nil && t.Result.Peak != nil && t.PeakBytes > most {
+			most, f = t.PeakBytes, t.Result.Peak
+		}
+	}
+	return f
+}
+
+// unpaid is the most that a run did not pay for.
+func unpaid(runs []Trial) int64 {
+	var most int64
+	for _, t := range runs {
+		if t.Result != nil {
+			most = max(most, t.Result.UnpaidBytes)
+		}
+	}
+	return most
+}
+
+// warnings collects what the trials could not measure, each once, and what
+// stood in the way of measuring well.
+func warnings(f *Found) []string {
+	var out []string
+	seen := make(map[string]bool)
+	add := func(s string) {
+		if !seen[s] {
+			seen[s] = true
+			out = append(out, s)
+		}
+	}
+	disturbed := 0
+	var baselines []Trial
+	for _, t := range f.Trials {
+		if t.Result == nil {
+			continue
+		}
+		for _, w := range t.Result.Warnings {
+			add(w)
+		}
+		if t.Result.Others >= disturbingShare {
+			disturbed++
+		}
+		if t.Phase == PhaseBaseline {
+			baselines = append(baselines, t)
+		}
+	}
+	if disturbed > 0 {
+		add(fmt.Sprintf("other processes took more than a tenth of the processors in %d of %d trials: rates are less certain", disturbed, len(f.Trials)))
+	}
+	if sp := spread(baselines); sp > maxSpread {
+		add(fmt.Sprintf("the fastest baseline was %.0f %% faster than the slowest", 100*sp))
+	}
+	return out
+}
+
+const (
+	disturbingShare = 0.1
+	largeReadAhead  = 1024
+	slowStart       = 10
+	minReadyTimeout = 10 * time.Second
+	// trainGrace is how long a JVM may take to write its class archive.
+	trainGrace = 3 * time.Minute
+)
+
+// trier makes real trials.
+type trier struct {
+	config   Config
+	archives []trained
+}
+
+type trained struct{ file, option string }
+
+// Try runs one trial.
+func (t *trier) Try(ctx context.Context, a Attempt) (Outcome, error) {
+	spec := t.spec(a.Setup, a.LimitBytes)
+	spec.SLO, spec.Baseline = t.config.SLO, a.Baseline
+	spec.ReadyTimeout = readyTimeout(t.config.ReadyTimeout, a.Baseline)
+	spec.Probe = a.Phase == PhaseBaseline
+	spec.LogFile = t.outFile(a.Number, ".log")
+	r, err := trial.Run(ctx, t.config.Runner, spec)
+	if err != nil {
+		return Outcome{}, err
+	}
+	for suffix, f := range map[string]*footprint.Footprint{"-peak.json": r.Peak, "-end.json": r.End} {
+		if err := writeFootprint(t.outFile(a.Number, suffix), f); err != nil {
+			return Outcome{}, err
+		}
+	}
+	o := Outcome{Passed: r.Passed(), Verdict: r.Verdict, Narrow: r.Narrow, Measured: r.Measured(), PeakBytes: r.PeakBytes,
+		NeededBytes: r.NeededBytes, LiveBytes: r.LiveBytes, HeapBytes: r.HeapBytes, UnpaidBytes: r.UnpaidBytes, Took: r.Took, Result: r}
+	if r.Load != nil {
+		o.Throughput = r.Load.Throughput()
+	}
+	return o, nil
+}
+
+// readyTimeout is the deadline of a trial: what was asked for, but after the
+// baseline no more than a multiple of its start. An application that needs so
+// much longer spends it on reclaim or collections, and is of no use.
+func readyTimeout(asked time.Duration, baseline *trial.Measured) time.Duration {
+	if baseline == nil {
+		return asked
+	}
+	return min(asked, max(slowStart*baseline.Start, minReadyTimeout))
+}
+
+func (t *trier) spec(s Setup, limit int64) trial.Spec {
+	c := t.config
+	command := jvmopts.Command{Java: c.Java.Path, Options: c.Command.Options, Main: c.Command.Main, Args: c.Command.Args}
+	args := command.With(s.Options...)
+	withAdded, _ := jvmopts.Parse(args)
+	files := withAdded.Files()
+	for i, f := range files {
+		if !filepath.IsAbs(f) {
+			files[i] = filepath.Join(c.Dir, f)
+		}
+	}
+	return trial.Spec{
+		Args: args, Env: append(append([]string(nil), c.Env...), s.Env...), Dir: c.Dir,
+		Limits: runner.Limits{MemoryBytes: limit, CPUs: c.CPUs, Cpuset: c.Cpuset},
+		Ready:  c.Ready, ReadyTimeout: c.ReadyTimeout, Loader: c.Load.Loader, Targets: c.Load.Targets,
+		Warmup: c.Warmup, Duration: c.Duration, JavaHome: c.Java.Home, Files: files, Weigh: c.Weigh, Stage: c.Stage,
+	}
+}
+
+func (t *trier) outFile(number int, suffix string) string {
+	if t.config.OutDir == "" {
+		return ""
+	}
+	return filepath.Join(t.config.OutDir, fmt.Sprintf("trial-%03d%s", number, suffix))
+}
+
+func writeFootprint(name string, f *footprint.Footprint) error {
+	if name == "" || f == nil {
+		return nil
+	}
+	b, err := json.MarshalIndent(f, "", "  ")
+	if err != nil {
+		return fmt.Errorf("footprint: %w", err)
+	}
+	if err := os.WriteFile(name, append(b, '\n'), 0o644); err != nil {
+		return fmt.Errorf("footprint: %w", err)
+	}
+	return nil
+}
+
+// Train runs the application under load with ample memory and ends it in good
+// order, for only then the JVM writes its archive.
+func (t *trier) Train(ctx context.Context, s Setup, option string) (string, error) {
+	file := filepath.Join(t.config.ArchiveDir, "app"+archiveSuffix(option))
+	if err := os.Remove(file); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return "", fmt.Errorf("class archive of an earlier run: %w", err)
+	}
+	t.archives = append(t.archives, trained{file, option})
+	spec := t.spec(s.with([]string{strings.ReplaceAll(option, "{archive}", file)}, nil), t.config.AmpleBytes)
+	spec.StopGrace = trainGrace
+	if t.config.OutDir != "" {
+		spec.LogFile = filepath.Join(t.config.OutDir, "training.log")
+	}
+	r, err := trial.Run(ctx, t.config.Runner, spec)
+	if err != nil {
+		return "", err
+	}
+	st, err := os.Stat(file)
+	if err != nil || st.Size() == 0 {
+		return "", fmt.Errorf("%w: the training run was %s, %s", ErrNoArchive, r.Verdict, trial.ExitText(r.Exit))
+	}
+	return file, flush(file)
+}
+
+func archiveSuffix(option string) string {
+	if strings.Contains(option, "AOT") {
+		return ".aot"
+	}
+	return ".jsa"
+}
+
+// flush writes the file to its disk: dirty pages cannot be dropped from the
+// page cache, and the next trial would not be charged for them.
+func flush(name string) error {
+	f, err := os.Open(name)
+	if err != nil {
+		return fmt.Errorf("class archive: %w", err)
+	}
+	defer f.Close()
+	if err := f.Sync(); err != nil {
+		return fmt.Errorf("class archive: %w", err)
+	}
+	return nil
+}
+
+// settle keeps the archive that the recommendation uses and removes others.
+func (t *trier) settle(s Setup, ok bool) (archive, option string) {
+	for _, a := range t.archives {
+		if ok && strings.Contains(strings.Join(s.Options, "\n"), "="+a.file) {
+			archive, option = a.file, strings.ReplaceAll(a.option, "{archive}", a.file)
+			continue
+		}
+		_ = os.Remove(a.file)
+	}
+	return archive, option
+}

@@ -1,0 +1,317 @@
+package fit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"tare/internal/jvmopts"
+	"tare/internal/load"
+	"tare/internal/trial"
+)
+
+// simulated is an application that needs a certain limit, less by what each
+// option saves.
+type simulated struct {
+	rng   *rand.Rand
+	needs int64
+	saves map[string]int64 // by option or environment
+	slows map[string]float64
+	// minHeap is the smallest -Xmx it runs in, live what collections leave.
+	minHeap, live int64
+	// noise is the chance of a narrow miss, luck that of a pass within the
+	// last tenth below what it needs.
+	noise, luck float64
+	fixed       int64 // page cache that could be dropped
+	noArchive   bool
+	trials      int
+}
+
+func (a *simulated) need(s Setup) int64 {
+	n := a.needs
+	for _, o := range append(slices.Clone(s.Options), s.Env...) {
+		n -= a.saves[o]
+	}
+	if h := s.heapBytes(); h > 0 {
+		n -= max(0, a.needs/3-h)
+	}
+	return n
+}
+
+func (a *simulated) Try(ctx context.Context, at Attempt) (Outcome, error) {
+	if err := ctx.Err(); err != nil {
+		return Outcome{}, err
+	}
+	a.trials++
+	need := a.need(at.Setup)
+	o := Outcome{Passed: true, Verdict: trial.Passed, Throughput: 100, PeakBytes: min(at.LimitBytes, need+a.fixed),
+		NeededBytes: min(at.LimitBytes, need-a.fixed/2), LiveBytes: a.live, HeapBytes: 2 * a.live, Took: 10 * time.Second}
+	o.Measured = trial.Measured{Load: &load.Result{OK: 1000, Elapsed: 10 * time.Second}}
+	fail := func(v trial.Verdict, narrow bool) { o.Passed, o.Verdict, o.Narrow = false, v, narrow }
+	for _, option := range at.Setup.Options {
+		if a.slows[option] > 0.1 {
+			fail(trial.TooSlow, a.slows[option] < 0.2)
+		}
+	}
+	if h := at.Setup.heapBytes(); h > 0 && h < a.minHeap {
+		fail(trial.OutOfMemory, false)
+	}
+	if at.LimitBytes < need && !(at.LimitBytes > need*9/10 && a.rng.Float64() < a.luck) {
+		fail(trial.OOMKilled, false)
+	}
+	if o.Passed && at.Phase != PhaseBaseline && a.rng.Float64() < a.noise {
+		fail(trial.TooSlow, true)
+	}
+	return o, nil
+}
+
+func (a *simulated) Train(context.Context, Setup, string) (string, error) {
+	if a.noArchive {
+		return "", fmt.Errorf("%w: simulated", ErrNoArchive)
+	}
+	return "/archive/app.jsa", nil
+}
+
+func (a *simulated) search() *Search {
+	return &Search{Trier: a, Levers: Levers, AmpleBytes: 2048 * mib, Baselines: 3, Confirmations: 3,
+		Facts: Facts{Release: jvmopts.ParseRelease("17.0.15")}}
+}
+
+// checkFound asserts what must hold for every result.
+func checkFound(t *testing.T, s *Search, f *Found) {
+	t.Helper()
+	if len(f.Confirmations) != s.Confirmations {
+		t.Errorf("%d confirmations", len(f.Confirmations))
+	}
+	for _, c := range f.Confirmations {
+		if !c.Passed || c.LimitBytes != f.LimitBytes || c.Phase != PhaseConfirm || !slices.Equal(c.Setup.Options, f.Setup.Options) {
+			t.Errorf("confirmation %+v does not confirm %d", c.Attempt, f.LimitBytes)
+		}
+	}
+	if f.LimitBytes%mib != 0 {
+		t.Errorf("limit %d is not whole", f.LimitBytes)
+	}
+	for i, tr := range f.Trials {
+		if tr.Number != i+1 || tr.LimitBytes%mib != 0 || tr.LimitBytes > s.AmpleBytes || tr.LimitBytes < floorBytes {
+			t.Errorf("trial %d: %+v", i, tr.Attempt)
+		}
+		if tr.Repeat > maxRepeats {
+			t.Errorf("trial %d repeats %d times", i, tr.Repeat)
+		}
+	}
+}
+
+func TestSearchFindsTheMinimum(t *testing.T) {
+	for seed := range uint64(400) {
+		rng := rand.New(rand.NewPCG(seed, 7))
+		a := &simulated{rng: rng, needs: (40 + rng.Int64N(900)) * mib, live: (2 + rng.Int64N(30)) * mib, minHeap: 1, noArchive: seed%3 == 0}
+		a.fixed = a.needs / (4 + rng.Int64N(10))
+		a.saves = map[string]int64{"-XX:TieredStopAtLevel=1": a.needs / 10, "MALLOC_ARENA_MAX=1": rng.Int64N(a.needs / 12),
+			"-XX:ArchiveRelocationMode=0": a.needs / 15, "-XX:SharedArchiveFile=/archive/app.jsa": rng.Int64N(a.needs / 8)}
+		s := a.search()
+		f, err := s.Run(t.Context())
+		if err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		checkFound(t, s, f)
+		slack := func(need int64) int64 { return need + 2*tolerance(need, fine) + mib }
+		if got := f.AsGiven.LimitBytes; got < a.needs || got > slack(a.needs) {
+			t.Errorf("seed %d: as given %d MiB, needs %d", seed, got/mib, a.needs/mib)
+		}
+		need := a.need(f.Setup)
+		if f.LimitBytes < need || f.LimitBytes > slack(need) {
+			t.Errorf("seed %d: recommended %d MiB, needs %d", seed, f.LimitBytes/mib, need/mib)
+		}
+		if len(f.Trials) > 50 {
+			t.Errorf("seed %d: %d trials", seed, len(f.Trials))
+		}
+		if f.FailBelow == nil || f.FailBelow.LimitBytes >= f.LimitBytes {
+			t.Errorf("seed %d: no failure below", seed)
+		}
+	}
+}
+
+func TestSearchUnderNoise(t *testing.T) {
+	unconfirmed, over := 0, 0
+	const runs = 300
+	for seed := range uint64(runs) {
+		rng := rand.New(rand.NewPCG(seed, 11))
+		a := &simulated{rng: rng, needs: (60 + rng.Int64N(400)) * mib, live: 8 * mib, minHeap: 1, noise: 0.15, luck: 0.3,
+			saves: map[string]int64{"-XX:TieredStopAtLevel=1": 12 * mib}}
+		s := a.search()
+		f, err := s.Run(t.Context())
+		var u *UnconfirmedError
+		if errors.As(err, &u) {
+			unconfirmed++
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkFound(t, s, f)
+		if need := a.need(f.Setup); float64(f.LimitBytes) > 1.15*float64(need)+4*mib {
+			over++
+		}
+		if len(f.Trials) > 120 {
+			t.Errorf("seed %d: %d trials", seed, len(f.Trials))
+		}
+	}
+	if unconfirmed > runs/50 || over > runs/10 {
+		t.Errorf("of %d runs %d found nothing, %d too much", runs, unconfirmed, over)
+	}
+}
+
+func TestSearchTakesALargerHeapAndDropsWhatSlows(t *testing.T) {
+	a := &simulated{rng: rand.New(rand.NewPCG(1, 1)), needs: 300 * mib, live: 10 * mib, minHeap: 30 * mib,
+		saves: map[string]int64{"-XX:TieredStopAtLevel=1": 40 * mib}, slows: map[string]float64{"-XX:TieredStopAtLevel=1": 0.3}}
+	s := a.search()
+	f, err := s.Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkFound(t, s, f)
+	if f.Setup.heapBytes() != 40*mib {
+		t.Errorf("heap %d MiB, want 4 live sets", f.Setup.heapBytes()/mib)
+	}
+	for _, l := range f.Levers {
+		if l.Lever.Name == "C1 alone" && (l.Kept || !strings.HasPrefix(l.Reason, "too-slow")) {
+			t.Errorf("%+v", l)
+		}
+		if l.Lever.Name == "compact object headers" && (l.Kept || l.Reason != "needs JDK 25") {
+			t.Errorf("%+v", l)
+		}
+		if l.Lever.Name == "tighter heap" && (l.Kept || !strings.HasPrefix(l.Reason, "out-of-memory")) {
+			t.Errorf("%+v", l)
+		}
+	}
+}
+
+func TestSearchLeavesTheUsersOptionsAlone(t *testing.T) {
+	a := &simulated{rng: rand.New(rand.NewPCG(1, 1)), needs: 300 * mib, live: 10 * mib}
+	s := a.search()
+	s.Facts.Given = []jvmopts.Source{
+		{Name: "command line", Options: []string{"-Xmx100m", "-XX:+UseG1GC"}},
+		{Name: "JAVA_TOOL_OPTIONS", Options: []string{"-XX:-TieredCompilation", "-Xshare:auto"}}}
+	s.Facts.Env = []string{"MALLOC_ARENA_MAX=4"}
+	f, err := s.Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkFound(t, s, f)
+	for _, tr := range f.Trials {
+		for _, o := range append(slices.Clone(tr.Setup.Options), tr.Setup.Env...) {
+			for _, taken := range []string{"-Xmx", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel", "-XX:SharedArchiveFile", "MALLOC_ARENA_MAX"} {
+				if strings.HasPrefix(o, taken) {
+					t.Fatalf("trial %d overrides the user with %s", tr.Number, o)
+				}
+			}
+		}
+	}
+	reasons := make(map[string]string)
+	for _, l := range f.Levers {
+		reasons[l.Lever.Name] = l.Reason
+	}
+	if reasons["C1 alone"] != "yours: -XX:-TieredCompilation (JAVA_TOOL_OPTIONS)" || reasons["one malloc arena"] != "yours: MALLOC_ARENA_MAX=4" {
+		t.Errorf("%q", reasons)
+	}
+}
+
+func TestSearchEnds(t *testing.T) {
+	a := &simulated{rng: rand.New(rand.NewPCG(1, 1)), needs: 3000 * mib, live: 1}
+	var b *BaselineError
+	if _, err := a.search().Run(t.Context()); !errors.As(err, &b) || b.Trial.Verdict != trial.OOMKilled {
+		t.Errorf("too little: %v", err)
+	}
+	if a.trials != 1 {
+		t.Errorf("%d baselines after the first failed", a.trials)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	a = &simulated{rng: rand.New(rand.NewPCG(1, 1)), needs: 200 * mib, live: 1}
+	s := a.search()
+	s.Observe = func(e Event) {
+		if e.Attempt.Number == 7 {
+			cancel()
+		}
+	}
+	f, err := s.Run(ctx)
+	if !errors.Is(err, context.Canceled) || len(f.Trials) == 0 || f.LimitBytes != 0 {
+		t.Errorf("cancelled: %v, %d trials", err, len(f.Trials))
+	}
+	// Never confirmed: every confirming run is killed.
+	s = (&simulated{rng: rand.New(rand.NewPCG(1, 1)), needs: 200 * mib, live: 1}).search()
+	s.Trier = unconfirming{s.Trier}
+	f, err = s.Run(t.Context())
+	var u *UnconfirmedError
+	if !errors.As(err, &u) || f.LimitBytes != 0 {
+		t.Errorf("unconfirmed: %v, limit %d", err, f.LimitBytes)
+	}
+}
+
+type unconfirming struct{ Trier }
+
+func (u unconfirming) Try(ctx context.Context, a Attempt) (Outcome, error) {
+	o, err := u.Trier.Try(ctx, a)
+	if a.Phase == PhaseConfirm {
+		o.Passed, o.Verdict = false, trial.OOMKilled
+	}
+	return o, err
+}
+
+// Another JVM of the same JDK lends its pages for a while: what passes by that
+// alone must not count.
+func TestSearchRepeatsWhatOthersPaidFor(t *testing.T) {
+	a := &simulated{rng: rand.New(rand.NewPCG(1, 1)), needs: 200 * mib, live: 4 * mib}
+	s := a.search()
+	s.Trier = &lending{Trier: s.Trier, from: 6, to: 7}
+	f, err := s.Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkFound(t, s, f)
+	if f.AsGiven.LimitBytes < 200*mib {
+		t.Errorf("as given %d MiB", f.AsGiven.LimitBytes/mib)
+	}
+}
+
+// lending lets the trials from one number to another pass with lent pages.
+type lending struct {
+	Trier
+	from, to int
+}
+
+func (l *lending) Try(ctx context.Context, a Attempt) (Outcome, error) {
+	o, err := l.Trier.Try(ctx, a)
+	o.UnpaidBytes = 3 * mib
+	if a.Number >= l.from && a.Number <= l.to {
+		o.Passed, o.Verdict, o.UnpaidBytes = true, trial.Passed, 20*mib
+	}
+	return o, err
+}
+
+func TestRemainingNeverNegative(t *testing.T) {
+	a := &simulated{rng: rand.New(rand.NewPCG(1, 1)), needs: 200 * mib, live: 4 * mib}
+	s := a.search()
+	events := 0
+	s.Observe = func(e Event) {
+		events++
+		if e.Remaining < 1 || e.Left < 0 {
+			t.Errorf("%+v", e)
+		}
+	}
+	if _, err := s.Run(t.Context()); err != nil || events == 0 {
+		t.Errorf("%v, %d events", err, events)
+	}
+}
+
+func TestSetupWith(t *testing.T) {
+	s := Setup{}.with([]string{"-XX:+UseSerialGC", "-Xmx20m"}, []string{"A=1"})
+	s = s.with([]string{"-Xmx12m"}, []string{"A=1"})
+	if strings.Join(s.Options, " ") != "-XX:+UseSerialGC -Xmx12m" || len(s.Env) != 1 || s.heapBytes() != 12*mib {
+		t.Errorf("%+v", s)
+	}
+}

@@ -1,0 +1,285 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"tare/internal/fit"
+	"tare/internal/footprint"
+	"tare/internal/linux"
+	"tare/internal/trial"
+)
+
+const width = 80
+
+// Fit writes the result of a fit that found a limit: the answer, what it is
+// compared with, why, the evidence, and what to paste.
+func Fit(w io.Writer, r *fit.Result, s Style) error {
+	p := &printer{w: w}
+	for _, l := range Wrap(answer(r, s), width-1) {
+		p.line(" %s", l)
+	}
+	p.line("")
+	fitComparison(p, r, s)
+	fitLevers(p, r, s)
+	fitTrials(p, r, s)
+	fitConfirmations(p, r)
+	fitPeak(p, r)
+	fitConditions(p, r, s)
+	fitNext(p, r, s)
+	return p.err
+}
+
+// answer is the one sentence that the user came for.
+func answer(r *fit.Result, s Style) string {
+	text := s.Strong(Limit(r.LimitBytes)) + " is enough (as given it needs " + Limit(r.AsGiven.LimitBytes) + "). "
+	n := len(r.Confirmations)
+	text += s.Good(fmt.Sprintf("%d of %d fresh runs pass", n, n))
+	if f := r.FailBelow; f != nil {
+		text += "; at " + Limit(f.LimitBytes) + " " + failure(f.Verdict)
+	}
+	text += "."
+	if r.RaisedFrom > 0 {
+		text += " The search ended at " + Limit(r.RaisedFrom) + "; a confirming run failed there, so the limit was raised."
+	}
+	return text
+}
+
+// failure says in words what a verdict means.
+func failure(v trial.Verdict) string {
+	switch v {
+	case trial.OOMKilled:
+		return "the kernel kills it"
+	case trial.OutOfMemory:
+		return "it runs out of Java heap"
+	case trial.Thrashing:
+		return "garbage collection takes most of the time"
+	case trial.Stalled:
+		return "it waits for reclaimed memory most of the time"
+	case trial.TooSlow:
+		return "it is too slow"
+	case trial.Errors:
+		return "requests fail"
+	case trial.NeverReady:
+		return "it does not get ready"
+	case trial.Crashed:
+		return "it ends by itself"
+	}
+	return "it is " + string(v)
+}
+
+func fitComparison(p *printer, r *fit.Result, s Style) {
+	rec := Recommended(r)
+	change := fmt.Sprintf("%s memory", Change(float64(r.AsGiven.LimitBytes), float64(r.LimitBytes)))
+	if c := Change(r.AsGiven.Throughput, rec.Throughput); c != "" {
+		change += ", " + c + " req/s"
+	}
+	rows := [][]string{
+		{"", "limit", "req/s", "p99", "ready"},
+		comparisonRow("baseline, ample", r.Baseline),
+		comparisonRow("as given", r.AsGiven),
+		append(comparisonRow(s.Strong("recommended"), rec), s.Good(change)),
+	}
+	p.table("  ", []Align{Left, Right, Right, Right, Right, Left}, rows)
+	p.line("")
+}
+
+func comparisonRow(name string, t fit.Trial) []string {
+	row := []string{name, Limit(t.LimitBytes), "-", "-", Duration(t.Measured.Start)}
+	if l := t.Measured.Load; l != nil {
+		row[2], row[3] = Rate(l.Throughput()), Duration(l.Latency.P99)
+	}
+	return row
+}
+
+func fitLevers(p *printer, r *fit.Result, s Style) {
+	p.line("  what helped, each on top of those above it")
+	none := true
+	for _, l := range r.Levers {
+		if !l.Kept {
+			continue
+		}
+		none = false
+		p.line("  %9s  %s", Limit(l.SavedBytes), s.Strong(l.Lever.Name))
+		for _, line := range Wrap(shorten(ShellWords(append(append([]string{}, l.Setup.Env...), l.Setup.Options...))), width-13) {
+			p.line("             %s", line)
+		}
+		text := l.Lever.Why
+		if l.Lever.Cost != "" {
+			text += "; cost: " + l.Lever.Cost
+		}
+		for _, line := range Wrap(text, width-13) {
+			p.line("             %s", s.Faint(line))
+		}
+	}
+	if none {
+		p.line("             nothing: the options as given are the best that was found")
+	}
+	var dropped []string
+	for _, l := range r.Levers {
+		if !l.Kept && !strings.HasPrefix(l.Reason, "up to JDK") {
+			dropped = append(dropped, l.Lever.Name+" ("+linux.Printable(l.Reason)+")")
+		}
+	}
+	if len(dropped) > 0 {
+		for i, line := range Wrap("not used: "+strings.Join(dropped, "; "), width-2) {
+			p.line("  %s%s", map[bool]string{true: "", false: "  "}[i == 0], s.Faint(line))
+		}
+	}
+	p.line("")
+}
+
+// shorten cuts the folder of an archive, which is shown whole further down.
+func shorten(options string) string {
+	words := strings.Fields(options)
+	for i, w := range words {
+		for _, o := range []string{"-XX:SharedArchiveFile=", "-XX:AOTCache="} {
+			if strings.HasPrefix(w, o) {
+				words[i] = o + "…" + w[strings.LastIndex(w, "/"):]
+			}
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+func fitTrials(p *printer, r *fit.Result, s Style) {
+	p.line("  all trials")
+	rows := [][]string{{"#", "limit", "what", "verdict", "req/s", "p99", "peak"}}
+	for _, t := range r.Trials {
+		what := string(t.Phase)
+		if t.Lever != "" {
+			what = "+ " + t.Lever
+		}
+		if t.Repeat > 0 {
+			what = "again"
+		}
+		row := []string{fmt.Sprint(t.Number), Limit(t.LimitBytes), cut(what, 26), verdict(t, s), "-", "-", Limit(t.PeakBytes / MiB * MiB)}
+		if l := t.Measured.Load; l != nil {
+			row[4] = Rate(l.Throughput())
+			if l.Latency.P99 > 0 {
+				row[5] = Duration(l.Latency.P99)
+			}
+		}
+		rows = append(rows, row)
+	}
+	p.table("  ", []Align{Right, Right, Left, Left, Right, Right, Right}, rows)
+	p.line("")
+}
+
+func verdict(t fit.Trial, s Style) string {
+	if t.Passed {
+		return s.Good(string(t.Verdict))
+	}
+	text := string(t.Verdict)
+	if t.Narrow {
+		text += "?" // explained below the table's heading
+	}
+	return s.Bad(text)
+}
+
+func cut(text string, n int) string {
+	r := []rune(text)
+	if len(r) <= n {
+		return text
+	}
+	return string(r[:n-1]) + "…"
+}
+
+func fitConfirmations(p *printer, r *fit.Result) {
+	p.line("  confirmed by fresh runs at %s", Limit(r.LimitBytes))
+	rows := [][]string{{"#", "req/s", "p99", "ready", "peak", "GC"}}
+	for _, t := range r.Confirmations {
+		row := append([]string{fmt.Sprint(t.Number)}, comparisonRow("", t)[2:]...)
+		gc := "?"
+		if t.Result != nil && t.Result.GCShare != nil {
+			gc = fmt.Sprintf("%.1f %%", 100**t.Result.GCShare)
+		}
+		rows = append(rows, append(row, Size(t.PeakBytes), gc))
+	}
+	p.table("  ", []Align{Right, Right, Right, Right, Right, Right}, rows)
+	p.line("")
+}
+
+func fitPeak(p *printer, r *fit.Result) {
+	if r.Peak == nil {
+		return
+	}
+	p.line("  where the memory is, at the peak of a confirming run")
+	rows := [][]string{}
+	for _, row := range byResident(r.Peak.Rows) {
+		if row.ResidentBytes > 0 {
+			rows = append(rows, []string{ownerNames[row.Owner], Size(row.ResidentBytes), howText(row)})
+		}
+	}
+	rows = append(rows, []string{"= Rss", Size(r.Peak.RSSBytes)})
+	p.table("  ", []Align{Left, Right, Left}, rows)
+	p.line("")
+}
+
+func howText(r footprint.Row) string {
+	if r.Owner == footprint.Unattributed {
+		return ""
+	}
+	return string(r.How)
+}
+
+func fitConditions(p *printer, r *fit.Result, s Style) {
+	c := r.Config
+	cpus := fmt.Sprintf("%d CPUs", r.Machine.CPUs)
+	if c.CPUs > 0 {
+		cpus = fmt.Sprintf("%g of %d CPUs", c.CPUs, r.Machine.CPUs)
+	}
+	if c.Cpuset != "" {
+		cpus += ", cpuset " + c.Cpuset
+	}
+	name := ""
+	if c.Runner != nil {
+		name = " · " + c.Runner.Name()
+	}
+	lines := []string{
+		fmt.Sprintf("measured with: JDK %s · Linux %s %s · %s%s · SLO %s · %s · %d trials in %s", linux.Printable(c.Java.Version), r.Machine.Kernel,
+			r.Machine.Arch, cpus, name, c.SLO, loadText(c), len(r.Trials), Duration(r.Took)),
+	}
+	for _, t := range r.Trials {
+		if t.Narrow {
+			lines = append(lines, "?: missed by little and without a sign that memory is the reason")
+			break
+		}
+	}
+	if r.UnpaidBytes >= MiB {
+		lines = append(lines, fmt.Sprintf("note: %s that it maps, of the C library and of files that other processes use, are charged to others "+
+			"on this machine; where it is alone, add them to the limit", Size(r.UnpaidBytes)))
+	}
+	for _, warning := range r.Warnings {
+		lines = append(lines, "note: "+linux.Printable(warning))
+	}
+	for _, l := range lines {
+		for _, line := range Wrap(l, width-2) {
+			p.line("  %s", s.Faint(line))
+		}
+	}
+	p.line("")
+}
+
+func loadText(c fit.Config) string {
+	var how string
+	switch {
+	case len(c.Load.Command) > 0:
+		how = "load command " + linux.Printable(ShellWords(c.Load.Command))
+	case c.Load.Loader == nil:
+		return fmt.Sprintf("no load, idle for %s", Duration(c.Duration))
+	case c.Load.Rate > 0:
+		how = fmt.Sprintf("%g requests per second", c.Load.Rate)
+	default:
+		how = fmt.Sprintf("closed loop, %d at a time", c.Load.Concurrency)
+	}
+	return fmt.Sprintf("%s, %s after %s of warm-up", how, Duration(c.Duration), Duration(c.Warmup))
+}
+
+// table writes a table through the printer.
+func (p *printer) table(indent string, align []Align, rows [][]string) {
+	if p.err == nil {
+		p.err = Table(p.w, indent, align, rows)
+	}
+}

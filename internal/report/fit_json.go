@@ -1,0 +1,245 @@
+package report
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+
+	"tare/internal/fit"
+	"tare/internal/footprint"
+	"tare/internal/load"
+	"tare/internal/trial"
+)
+
+// FitSchema names the JSON form of a fit. Fields may be added; none changes
+// its meaning.
+const FitSchema = "tare.fit/1"
+
+// FitJSON is the JSON form of a fit.Result. Sizes are bytes, times as their
+// names say. There is no seed: nothing in a fit is drawn at random.
+type FitJSON struct {
+	Schema string `json:"schema"`
+	// Error says why there is no recommendation, nil when there is one.
+	Error       *string   `json:"error"`
+	Time        time.Time `json:"time"`
+	TookSeconds float64   `json:"tookSeconds"`
+
+	// LimitBytes is the recommended limit, nil without one.
+	LimitBytes *int64   `json:"limitBytes"`
+	Options    []string `json:"options"`
+	Env        []string `json:"env"`
+	// Archive is the class archive among the options, nil without one.
+	Archive       *archiveJSON `json:"archive"`
+	Baseline      *runJSON     `json:"baseline"`
+	AsGiven       *runJSON     `json:"asGiven"`
+	Recommended   *runJSON     `json:"recommended"`
+	Levers        []leverJSON  `json:"levers"`
+	Trials        []trialJSON  `json:"trials"`
+	Confirmations []trialJSON  `json:"confirmations"`
+	// RaisedFromBytes is the limit that the search found, when confirming
+	// runs raised it.
+	RaisedFromBytes *int64 `json:"raisedFromBytes"`
+	// UnpaidBytes are pages that the application maps and that are charged
+	// to other groups of this machine; a container of its own pays for them.
+	UnpaidBytes int64 `json:"unpaidBytes"`
+
+	Command  []string             `json:"command"`
+	JDK      string               `json:"jdk"`
+	JavaHome string               `json:"javaHome"`
+	Kernel   string               `json:"kernel"`
+	Arch     string               `json:"arch"`
+	Runner   string               `json:"runner"`
+	Machine  machineJSON          `json:"machine"`
+	Limits   limitsJSON           `json:"limits"`
+	SLO      string               `json:"slo"`
+	Ready    string               `json:"ready"`
+	Load     loadJSON             `json:"load"`
+	Peak     *footprint.Footprint `json:"footprint"`
+	Warnings []string             `json:"warnings"`
+}
+
+type archiveJSON struct {
+	File        string `json:"file"`
+	TrainOption string `json:"trainOption"`
+}
+
+type machineJSON struct {
+	CPUs        int   `json:"cpus"`
+	MemoryBytes int64 `json:"memoryBytes"`
+}
+
+type limitsJSON struct {
+	CPUs   float64 `json:"cpus"` // 0: no quota
+	Cpuset string  `json:"cpuset"`
+}
+
+type loadJSON struct {
+	Targets         []string `json:"targets"`
+	Command         []string `json:"command"`
+	Concurrency     int      `json:"concurrency"`
+	Rate            float64  `json:"rate"` // 0: closed loop
+	WarmupSeconds   float64  `json:"warmupSeconds"`
+	DurationSeconds float64  `json:"durationSeconds"`
+}
+
+// runJSON is what one trial measured.
+type runJSON struct {
+	Trial        int      `json:"trial"`
+	LimitBytes   int64    `json:"limitBytes"`
+	PeakBytes    int64    `json:"peakBytes"`
+	NeededBytes  int64    `json:"neededBytes"`
+	LiveBytes    int64    `json:"liveBytes"`
+	ReadyMillis  float64  `json:"readyMillis"`
+	Requests     int64    `json:"requests"`
+	Failed       int64    `json:"failed"`
+	Dropped      int64    `json:"dropped"`
+	Late         int64    `json:"late"`
+	Throughput   float64  `json:"throughput"`
+	P50Millis    float64  `json:"p50Millis"`
+	P90Millis    float64  `json:"p90Millis"`
+	P99Millis    float64  `json:"p99Millis"`
+	P999Millis   float64  `json:"p999Millis"`
+	MaxMillis    float64  `json:"maxMillis"`
+	GCShare      *float64 `json:"gcShare"`
+	StallShare   *float64 `json:"stallShare"`
+	RefaultBytes int64    `json:"refaultBytes"`
+	CPUSeconds   float64  `json:"cpuSeconds"`
+	OthersShare  float64  `json:"othersShare"`
+}
+
+type trialJSON struct {
+	runJSON
+	Phase       string           `json:"phase"`
+	Lever       string           `json:"lever,omitempty"`
+	Repeat      int              `json:"repeat"`
+	Options     []string         `json:"options"`
+	Env         []string         `json:"env"`
+	Verdict     trial.Verdict    `json:"verdict"`
+	Narrow      bool             `json:"narrow"`
+	Evidence    []string         `json:"evidence"`
+	Errors      map[string]int64 `json:"errors"`
+	ExitCode    int              `json:"exitCode"`
+	Signal      int              `json:"signal"`
+	TookSeconds float64          `json:"tookSeconds"`
+	Time        time.Time        `json:"time"`
+}
+
+type leverJSON struct {
+	Name       string   `json:"name"`
+	Options    []string `json:"options"`
+	Env        []string `json:"env"`
+	Kept       bool     `json:"kept"`
+	SavedBytes int64    `json:"savedBytes"`
+	Why        string   `json:"why"`
+	Cost       string   `json:"cost"`
+	Reason     string   `json:"reason"`
+}
+
+// NewFitJSON converts a result; failure is why there is no recommendation, or
+// nil.
+func NewFitJSON(r *fit.Result, failure error) FitJSON {
+	c := r.Config
+	j := FitJSON{
+		Schema: FitSchema, Time: r.Time.UTC(), TookSeconds: r.Took.Seconds(),
+		Options: list(r.Setup.Options), Env: list(r.Setup.Env), Levers: []leverJSON{}, Trials: trialsJSON(r.Trials), Confirmations: trialsJSON(r.Confirmations),
+		Command: c.Command.With(), JDK: c.Java.Version, JavaHome: c.Java.Home, Kernel: r.Machine.Kernel, Arch: r.Machine.Arch,
+		Machine: machineJSON{r.Machine.CPUs, r.Machine.MemoryBytes}, Limits: limitsJSON{c.CPUs, c.Cpuset}, SLO: c.SLO.String(), Ready: c.Ready.String(),
+		Load: loadJSON{Targets: []string{}, Command: list(c.Load.Command), Concurrency: c.Load.Concurrency, Rate: c.Load.Rate,
+			WarmupSeconds: c.Warmup.Seconds(), DurationSeconds: c.Duration.Seconds()},
+		Peak: r.Peak, UnpaidBytes: r.UnpaidBytes, Warnings: list(r.Warnings),
+	}
+	if c.Runner != nil {
+		j.Runner = c.Runner.Name()
+	}
+	for _, t := range c.Load.Targets {
+		j.Load.Targets = append(j.Load.Targets, t.String())
+	}
+	if failure != nil {
+		text := failure.Error()
+		j.Error = &text
+	}
+	if r.LimitBytes > 0 {
+		j.LimitBytes = &r.LimitBytes
+		run := newRunJSON(Recommended(r))
+		j.Recommended = &run
+	}
+	if r.RaisedFrom > 0 {
+		j.RaisedFromBytes = &r.RaisedFrom
+	}
+	if r.Archive != "" {
+		j.Archive = &archiveJSON{r.Archive, r.TrainOption}
+	}
+	if r.Baseline.Number > 0 {
+		run := newRunJSON(r.Baseline)
+		j.Baseline = &run
+	}
+	if r.AsGiven.Number > 0 {
+		run := newRunJSON(r.AsGiven)
+		j.AsGiven = &run
+	}
+	for _, l := range r.Levers {
+		j.Levers = append(j.Levers, leverJSON{l.Lever.Name, list(l.Setup.Options), list(l.Setup.Env), l.Kept, l.SavedBytes, l.Lever.Why, l.Lever.Cost, l.Reason})
+	}
+	return j
+}
+
+// WriteFitJSON writes a result as indented JSON.
+func WriteFitJSON(w io.Writer, r *fit.Result, failure error) error {
+	b, err := json.MarshalIndent(NewFitJSON(r, failure), "", "  ")
+	if err != nil {
+		return fmt.Errorf("result as JSON: %w", err)
+	}
+	_, err = w.Write(append(b, '\n'))
+	return err
+}
+
+// Recommended is the confirming run of median throughput.
+func Recommended(r *fit.Result) fit.Trial { return fit.Median(r.Confirmations) }
+
+func newRunJSON(t fit.Trial) runJSON {
+	j := runJSON{Trial: t.Number, LimitBytes: t.LimitBytes, PeakBytes: t.PeakBytes, NeededBytes: t.NeededBytes, LiveBytes: t.LiveBytes,
+		Throughput: t.Throughput, ReadyMillis: millis(t.Measured.Start)}
+	if l := t.Measured.Load; l != nil {
+		j.setLoad(l)
+	}
+	if r := t.Result; r != nil {
+		j.GCShare, j.StallShare, j.RefaultBytes = r.GCShare, r.StallShare, r.RefaultBytes
+		j.CPUSeconds, j.OthersShare = r.CPUTime.Seconds(), r.Others
+	}
+	return j
+}
+
+func (j *runJSON) setLoad(l *load.Result) {
+	j.Requests, j.Failed, j.Dropped, j.Late = l.Sent, l.Failed, l.Dropped, l.Late
+	j.P50Millis, j.P90Millis, j.P99Millis = millis(l.Latency.P50), millis(l.Latency.P90), millis(l.Latency.P99)
+	j.P999Millis, j.MaxMillis = millis(l.Latency.P999), millis(l.Latency.Max)
+}
+
+func trialsJSON(trials []fit.Trial) []trialJSON {
+	out := make([]trialJSON, 0, len(trials))
+	for _, t := range trials {
+		j := trialJSON{runJSON: newRunJSON(t), Phase: string(t.Phase), Lever: t.Lever, Repeat: t.Repeat,
+			Options: list(t.Setup.Options), Env: list(t.Setup.Env), Verdict: t.Verdict, Narrow: t.Narrow,
+			Evidence: []string{}, Errors: map[string]int64{}, TookSeconds: t.Took.Seconds()}
+		if l := t.Measured.Load; l != nil && l.Errors != nil {
+			j.Errors = l.Errors
+		}
+		if r := t.Result; r != nil {
+			j.Evidence, j.Time = list(r.Evidence), r.Time.UTC()
+			j.ExitCode, j.Signal = r.Exit.Code, int(r.Exit.Signal)
+		}
+		out = append(out, j)
+	}
+	return out
+}
+
+func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+// list is never nil, so that JSON has [] and no null.
+func list(s []string) []string {
+	if s == nil {
+		return []string{}
+	}
+	return s
+}

@@ -1,0 +1,234 @@
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"charm.land/lipgloss/v2"
+
+	"tare/internal/fit"
+	"tare/internal/footprint"
+	"tare/internal/jvmopts"
+	"tare/internal/load"
+	"tare/internal/trial"
+)
+
+var update = flag.Bool("update", false, "write golden files anew")
+
+// golden compares with a file in testdata.
+func golden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	name = filepath.Join("testdata", name)
+	if *update {
+		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Errorf("%s differs (go test -update writes it anew), got:\n%s", name, got)
+	}
+}
+
+// fitResult is a fit as it might have gone.
+func fitResult(t *testing.T) *fit.Result {
+	t.Helper()
+	slo, err := trial.ParseSLO(trial.DefaultSLO)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ready, err := trial.ParseReady("http://127.0.0.1:8080/health")
+	if err != nil {
+		t.Fatal(err)
+	}
+	target, err := load.ParseTarget("http://127.0.0.1:8080/owners")
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin := time.Date(2026, 11, 21, 9, 30, 0, 0, time.UTC)
+	number := 0
+	run := func(phase fit.Phase, lever string, setup fit.Setup, limit int64, v trial.Verdict, rate int64, p99 time.Duration, evidence ...string) fit.Trial {
+		number++
+		share := 0.043
+		l := &load.Result{Due: rate * 10, Sent: rate * 10, OK: rate * 10, Elapsed: 10 * time.Second, Latency: load.Latency{P50: p99 / 8, P90: p99 / 2, P99: p99, P999: p99 * 2, Max: p99 * 3}}
+		m := trial.Measured{Load: l, Start: 2700 * time.Millisecond}
+		r := &trial.Result{Verdict: v, Evidence: evidence, Time: begin.Add(time.Duration(number) * time.Minute), Load: l, ReadyAfter: m.Start, GCShare: &share, Took: 14 * time.Second}
+		return fit.Trial{
+			Attempt: fit.Attempt{Number: number, Phase: phase, Lever: lever, Setup: setup, LimitBytes: limit * MiB},
+			Outcome: fit.Outcome{Passed: v == trial.Passed, Verdict: v, Throughput: l.Throughput(), Measured: m, PeakBytes: min(limit, 304) * MiB,
+				NeededBytes: min(limit, 304) * MiB * 9 / 10, LiveBytes: 21 * MiB, Took: r.Took, Result: r}}
+	}
+	serial := fit.Setup{Options: []string{"-XX:+UseSerialGC", "-Xmx52m", "-XX:+ExitOnOutOfMemoryError"}}
+	full := fit.Setup{Options: append(append([]string{}, serial.Options...), "-XX:TieredStopAtLevel=1", "-XX:SharedArchiveFile=/home/me/fit out/app.jsa"), Env: []string{"MALLOC_ARENA_MAX=1"}}
+	r := &fit.Result{Time: begin, Took: 7*time.Minute + 3*time.Second,
+		Machine: fit.Machine{Kernel: "6.12.0", Arch: "amd64", CPUs: 2, MemoryBytes: 24 << 30},
+		Archive: "/home/me/fit out/app.jsa", TrainOption: "-XX:ArchiveClassesAtExit=/home/me/fit out/app.jsa", UnpaidBytes: 3 * MiB, Warnings: []string{"the fastest baseline was 17 % faster than the slowest"},
+		Config: fit.Config{
+			Command: jvmopts.Command{Java: "java", Options: []string{"-Dgreeting=it's here"}, Main: []string{"-jar", "app.jar"}, Args: []string{"--port", "8080"}},
+			Java:    jvmopts.Java{Path: "/usr/bin/java", Home: "/usr/lib/jvm/17", Version: "17.0.15"}, CPUs: 1, Ready: ready, SLO: slo,
+			Env:  []string{"JAVA_TOOL_OPTIONS=-Duser.timezone=UTC"},
+			Load: fit.Load{Loader: trial.HTTPLoad{}, Targets: []load.Target{target}, Concurrency: 32}, Warmup: 5 * time.Second, Duration: 10 * time.Second}}
+	r.Trials = []fit.Trial{
+		run(fit.PhaseBaseline, "", fit.Setup{}, 2048, trial.Passed, 117, 1050*time.Millisecond),
+		run(fit.PhaseAsGiven, "", fit.Setup{}, 304, trial.Passed, 115, 1060*time.Millisecond),
+		run(fit.PhaseAsGiven, "", fit.Setup{}, 296, trial.OOMKilled, 80, 2*time.Second, "the kernel killed in the group (oom_kill 1): its limit of 296 MiB was reached"),
+		run(fit.PhaseLever, "serial collector, heap by live set", serial, 240, trial.Passed, 121, 900*time.Millisecond),
+		run(fit.PhaseLever, "C1 alone", full, 170, trial.Passed, 178, 800*time.Millisecond),
+		run(fit.PhaseRefine, "", full, 164, trial.TooSlow, 98, 1900*time.Millisecond, "throughput is 98.0/s, wanted >= 105.3/s (throughput>=0.9x)"),
+	}
+	r.Trials[5].Narrow = true
+	for range 3 {
+		r.Confirmations = append(r.Confirmations, run(fit.PhaseConfirm, "", full, 170, trial.Passed, int64(170+number), 810*time.Millisecond))
+	}
+	r.Trials = append(r.Trials, r.Confirmations...)
+	r.Baseline, r.AsGiven, r.LimitBytes, r.Setup, r.RaisedFrom, r.FailBelow = r.Trials[0], r.Trials[1], 170*MiB, full, 166*MiB, &r.Trials[5]
+	r.Levers = []fit.LeverResult{
+		{Lever: fit.Levers[0], Setup: serial, Kept: true, SavedBytes: 64 * MiB},
+		{Lever: fit.Levers[1], Setup: fit.Setup{Options: []string{"-XX:TieredStopAtLevel=1"}}, Kept: true, SavedBytes: 58 * MiB},
+		{Lever: fit.Levers[2], Reason: "yours: MALLOC_ARENA_MAX=4"},
+		{Lever: fit.Levers[6], Setup: fit.Setup{Options: []string{"-XX:SharedArchiveFile=/home/me/fit out/app.jsa"}}, Kept: true, SavedBytes: 12 * MiB},
+	}
+	r.Peak = &footprint.Footprint{RSSBytes: 150 * MiB, Rows: []footprint.Row{
+		{Owner: footprint.JavaHeap, ResidentBytes: 52 * MiB, How: footprint.Exact}, {Owner: footprint.Malloc, ResidentBytes: 37 * MiB, How: footprint.Layout},
+		{Owner: footprint.MappedFiles, ResidentBytes: 60 * MiB, How: footprint.Exact}, {Owner: footprint.GC}, {Owner: footprint.Unattributed, ResidentBytes: MiB}}}
+	return r
+}
+
+func TestFitText(t *testing.T) {
+	var b bytes.Buffer
+	if err := Fit(&b, fitResult(t), Style{}); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "fit.txt", b.Bytes())
+	if strings.Contains(b.String(), "\x1b") {
+		t.Error("escape sequences in plain text")
+	}
+	next := strings.Index(b.String(), "  next:")
+	for line := range strings.Lines(b.String()[:next]) {
+		if w := lipgloss.Width(strings.TrimRight(line, "\n")); w > 80 {
+			t.Errorf("%d columns: %s", w, line)
+		}
+	}
+}
+
+// What is to be pasted must be one command with the words that were measured.
+func TestFitCommandsPaste(t *testing.T) {
+	r := fitResult(t)
+	check := func(lines []string, want []string) {
+		t.Helper()
+		script := "printf '%s\\n' " + strings.Join(lines, " \\\n  ")
+		out, err := exec.Command("sh", "-c", script).Output()
+		if err != nil {
+			t.Fatalf("%v: %s", err, script)
+		}
+		if got := strings.TrimRight(string(out), "\n"); got != strings.Join(want, "\n") {
+			t.Errorf("got\n%s\nwant\n%s", got, strings.Join(want, "\n"))
+		}
+	}
+	command := append(append([]string{}, r.Setup.Env...), r.Config.Command.With(r.Setup.Options...)...)
+	check(shellLines(command), command)
+	image := imageSetup(r)
+	check(dockerLines(r, image), []string{"docker", "run", "-m", "170m", "--memory-swap", "170m", "--cpus", "1", "-e", "MALLOC_ARENA_MAX=1", "-e",
+		"JAVA_TOOL_OPTIONS=-XX:+UseSerialGC -Xmx52m -XX:+ExitOnOutOfMemoryError -XX:TieredStopAtLevel=1 -XX:SharedArchiveFile=/app/app.jsa -Duser.timezone=UTC", "IMAGE"})
+}
+
+func TestFitWithoutGain(t *testing.T) {
+	r := fitResult(t)
+	r.Setup, r.Levers, r.Archive, r.TrainOption, r.RaisedFrom, r.FailBelow, r.Peak = fit.Setup{}, nil, "", "", 0, nil, nil
+	r.Config.Load, r.Config.Env = fit.Load{}, nil
+	for _, trials := range [][]fit.Trial{r.Trials, r.Confirmations} {
+		for i := range trials {
+			trials[i].Measured.Load, trials[i].Result, trials[i].Throughput = nil, nil, 0
+		}
+	}
+	r.Baseline.Measured.Load, r.AsGiven.Measured.Load, r.AsGiven.Throughput = nil, nil, 0
+	var b bytes.Buffer
+	if err := Fit(&b, r, Style{}); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "fit-no-gain.txt", b.Bytes())
+}
+
+func TestFitJSON(t *testing.T) {
+	var b bytes.Buffer
+	if err := WriteFitJSON(&b, fitResult(t), nil); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "fit.json", b.Bytes())
+}
+
+func TestFitJSONOfFailure(t *testing.T) {
+	r := fitResult(t)
+	r.Found = fit.Found{Trials: r.Trials[:1]}
+	r.Peak, r.Archive = nil, ""
+	var b bytes.Buffer
+	if err := WriteFitJSON(&b, r, errors.New("no limit could be confirmed")); err != nil {
+		t.Fatal(err)
+	}
+	var got map[string]any
+	if err := json.Unmarshal(b.Bytes(), &got); err != nil {
+		t.Fatal(err)
+	}
+	if got["schema"] != FitSchema || got["error"] != "no limit could be confirmed" || got["limitBytes"] != nil || got["asGiven"] != nil {
+		t.Errorf("%v", got)
+	}
+	for _, list := range []string{"options", "env", "levers", "trials", "confirmations", "warnings"} {
+		if _, ok := got[list].([]any); !ok {
+			t.Errorf("%s is %v, no list", list, got[list])
+		}
+	}
+}
+
+func TestStyleColours(t *testing.T) {
+	if s := (Style{color: true}).Good("passed"); !strings.Contains(s, "\x1b[") || lipgloss.Width(s) != 6 {
+		t.Errorf("%q", s)
+	}
+	f, err := os.CreateTemp(t.TempDir(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if StyleFor(f).color || IsTerminal(f) {
+		t.Error("a file is no terminal")
+	}
+}
+
+func TestNumbers(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		1234 * time.Microsecond: "1.23 ms", 45678 * time.Microsecond: "45.7 ms", 812 * time.Millisecond: "812 ms",
+		2700 * time.Millisecond: "2.70 s", 12250 * time.Millisecond: "12.2 s", 123 * time.Second: "2 m 03 s", -time.Second: "-1.00 s"} {
+		if got := Duration(d); got != want {
+			t.Errorf("%v: %s, want %s", d, got, want)
+		}
+	}
+	if Limit(166*MiB) != "166 MiB" || Limit(MiB/2) != "0.5 MiB" || Rate(12.34) != "12.3" || Rate(1234.5) != "1234" || Change(304, 166) != "-45 %" || Change(0, 1) != "" {
+		t.Error(Limit(166*MiB), Limit(MiB/2), Rate(12.34), Rate(1234.5), Change(304, 166))
+	}
+}
+
+func FuzzShellQuote(f *testing.F) {
+	f.Add("it's $HOME `x` \"y\" \\ \n")
+	f.Fuzz(func(t *testing.T, s string) {
+		if strings.Contains(s, "\x00") {
+			return
+		}
+		out, err := exec.Command("sh", "-c", "printf %s "+ShellQuote(s)).Output()
+		if err != nil || string(out) != s {
+			t.Errorf("%q became %q, %v", s, out, err)
+		}
+	})
+}

@@ -1,0 +1,290 @@
+package trial
+
+import (
+	"fmt"
+	"strings"
+	"syscall"
+	"time"
+
+	"tare/internal/load"
+	"tare/internal/runner"
+)
+
+// Verdict is how a trial went.
+type Verdict string
+
+// The verdicts.
+const (
+	Passed      Verdict = "passed"
+	OOMKilled   Verdict = "oom-killed"    // by the kernel: the group's limit was reached
+	OutOfMemory Verdict = "out-of-memory" // java.lang.OutOfMemoryError
+	Thrashing   Verdict = "thrashing"     // the collector took the time
+	Stalled     Verdict = "stalled"       // the kernel's reclaim took the time
+	TooSlow     Verdict = "too-slow"      // a clause on time or throughput is broken
+	Errors      Verdict = "errors"        // requests failed
+	NeverReady  Verdict = "never-ready"
+	Crashed     Verdict = "crashed" // ended, and was not asked to
+)
+
+const (
+	// ThrashingShare is the share of the time in stop-the-world collections
+	// from which they explain a broken objective: the application had the
+	// smaller half. Healthy JVMs are below 0.1 (the Parallel collector aims
+	// at 0.01, G1 at 0.08), and HotSpot itself gives up at 0.98 ("GC
+	// overhead limit exceeded", which counts as OutOfMemory: there the JVM
+	// has judged already).
+	ThrashingShare = 0.5
+	// StalledShare is the share of the time in which some task waited for
+	// memory (pressure stall information, "some") from which reclaim
+	// explains a broken objective: the default objective bears a loss of a
+	// tenth, and this is twice that.
+	StalledShare = 0.2
+	// StalledRefault stands in for StalledShare where the kernel keeps no
+	// pressure for groups (cgroup v1): file pages read again after they had
+	// been reclaimed, in shares of the limit per second. At this pace the
+	// whole limit's worth of memory is read anew every ten seconds.
+	StalledRefault = 0.1
+)
+
+// Shares below which collections and reclaim are no part of the explanation.
+const (
+	innocentGC      = 0.1
+	innocentStall   = 0.05
+	innocentRefault = 0.02
+	// narrowMiss is how far off a clause may be for noise to be suspected,
+	// disturbedMiss the same when others were seen to take processor time.
+	narrowMiss    = 0.15
+	disturbedMiss = 0.5
+)
+
+// Findings is what the application's log says about its end.
+type Findings struct {
+	// OutOfMemory is the first line with a java.lang.OutOfMemoryError.
+	OutOfMemory string
+	// Fatal is the first line of the JVM's own fatal error report.
+	Fatal string
+	// LastLines are the last lines of the log.
+	LastLines []string
+}
+
+// Evidence is what a verdict is made from. All times and counts are of the
+// judged window: the measured load, or everything until then when there was
+// none.
+type Evidence struct {
+	LimitBytes int64
+	OOMKills   int64
+	// Ended says that the application ended without being asked to.
+	Ended bool
+	// Exit is how it ended, whoever asked.
+	Exit         runner.Exit
+	Ready        bool
+	ReadyAfter   time.Duration
+	ReadyTimeout time.Duration
+	Log          Findings
+	Window       time.Duration
+	// GCTime is nil when the JVM keeps no performance data.
+	GCTime      *time.Duration
+	Collections int64
+	// Stalled is nil where the kernel does not tell.
+	Stalled *time.Duration
+	// RefaultBytes counts file pages read again after reclaim.
+	RefaultBytes int64
+	// Others is the share of the machine's processor time that went to
+	// others.
+	Others float64
+	Load   *load.Result
+	Broken []Broken
+}
+
+// GCShare is the share of the window in collections, and whether it is known.
+func (e Evidence) GCShare() (float64, bool) {
+	if e.GCTime == nil || e.Window <= 0 {
+		return 0, false
+	}
+	return min(1, e.GCTime.Seconds()/e.Window.Seconds()), true
+}
+
+// StallShare is the share of the window in which some task waited for memory,
+// and whether it is known.
+func (e Evidence) StallShare() (float64, bool) {
+	if e.Stalled == nil || e.Window <= 0 {
+		return 0, false
+	}
+	return min(1, e.Stalled.Seconds()/e.Window.Seconds()), true
+}
+
+// refaultPace is in shares of the limit per second.
+func (e Evidence) refaultPace() float64 {
+	if e.LimitBytes <= 0 || e.Window <= 0 {
+		return 0
+	}
+	return float64(e.RefaultBytes) / float64(e.LimitBytes) / e.Window.Seconds()
+}
+
+// Judge gives the verdict, and the evidence in words, most telling first. What
+// explains most wins: a kill by the kernel over all else; what the JVM says of
+// itself over how it ended; collections and reclaim over the broken objective
+// that they cause; failed requests over slow ones. An OutOfMemoryError in the
+// log of an application that met its objective is told, and no failure.
+func Judge(e Evidence) (Verdict, []string) {
+	v := verdict(e)
+	return v, e.words(v)
+}
+
+func verdict(e Evidence) Verdict {
+	failed := e.Ended || !e.Ready || len(e.Broken) > 0
+	switch {
+	case e.OOMKills > 0:
+		return OOMKilled
+	case !failed:
+		return Passed
+	case e.Log.OutOfMemory != "":
+		return OutOfMemory
+	case e.Ended && (e.Ready || e.Exit != (runner.Exit{}) || e.Log.Fatal != ""):
+		return Crashed
+	case e.Ended:
+		return NeverReady // an orderly end before it was ready
+	}
+	if v, ok := whereTimeWent(e); ok {
+		return v
+	}
+	switch {
+	case !e.Ready:
+		return NeverReady
+	case breaks(e.Broken, ErrorCount):
+		return Errors
+	}
+	return TooSlow
+}
+
+// whereTimeWent names what took the time, if it took enough of it.
+func whereTimeWent(e Evidence) (Verdict, bool) {
+	gc, _ := e.GCShare()
+	stall, known := e.StallShare()
+	stalled := known && stall >= StalledShare || !known && e.refaultPace() >= StalledRefault
+	// A collection that waits for its pages counts as both: then reclaim is
+	// the cause, unless collections take much more.
+	if stalled && (!known || stall >= gc/2) {
+		return Stalled, true
+	}
+	return Thrashing, gc >= ThrashingShare
+}
+
+func breaks(broken []Broken, m Metric) bool {
+	for _, b := range broken {
+		if b.Clause.Metric == m {
+			return true
+		}
+	}
+	return false
+}
+
+// NarrowMiss tells whether only a clause on time or throughput is broken, by
+// little, with no sign that memory is the reason: noise may have done it, and
+// another try may tell.
+func (e Evidence) NarrowMiss() bool {
+	if e.Ended || !e.Ready || e.OOMKills > 0 || e.Log.OutOfMemory != "" || len(e.Broken) == 0 {
+		return false
+	}
+	most := narrowMiss
+	if e.Others >= disturbedShare {
+		most = disturbedMiss
+	}
+	for _, b := range e.Broken {
+		if b.Clause.Metric == ErrorCount || b.Miss > most {
+			return false
+		}
+	}
+	gc, _ := e.GCShare()
+	stall, known := e.StallShare()
+	return gc < innocentGC && stall < innocentStall && (known || e.refaultPace() < innocentRefault)
+}
+
+// words gives the evidence in lines.
+func (e Evidence) words(v Verdict) []string {
+	var lines []string
+	add := func(format string, a ...any) { lines = append(lines, fmt.Sprintf(format, a...)) }
+	if e.OOMKills > 0 {
+		add("the kernel killed in the group (oom_kill %d): its limit of %d MiB was reached", e.OOMKills, e.LimitBytes>>20)
+	}
+	if e.Log.OutOfMemory != "" {
+		add("log: %s", e.Log.OutOfMemory)
+	}
+	if e.Log.Fatal != "" {
+		add("log: %s", e.Log.Fatal)
+	}
+	if e.Ended {
+		add("the application ended by itself%s: %s", before(e.Ready), ExitText(e.Exit))
+	} else if !e.Ready {
+		add("not ready after %s", e.ReadyTimeout)
+	}
+	for _, b := range e.Broken {
+		add("%s", b.Text)
+	}
+	if v == Errors || breaks(e.Broken, ErrorCount) {
+		if s := errorKinds(e.Load); s != "" {
+			add("errors: %s", s)
+		}
+	}
+	return append(lines, e.shares(v)...)
+}
+
+// shares tells of collections and reclaim where they say something.
+func (e Evidence) shares(v Verdict) []string {
+	var lines []string
+	if gc, ok := e.GCShare(); ok && v != Passed {
+		lines = append(lines, fmt.Sprintf("garbage collection took %.0f %% of the time (%d collections in %s)",
+			100*gc, e.Collections, e.Window.Round(100*time.Millisecond)))
+	} else if !ok && v != Passed && v != OOMKilled && v != Crashed {
+		lines = append(lines, "time in garbage collection is unknown: the JVM keeps no performance data")
+	}
+	if s, ok := e.StallShare(); ok && s >= innocentStall {
+		lines = append(lines, fmt.Sprintf("waiting for memory took %.0f %% of the time (pressure, some)", 100*s))
+	}
+	if p := e.refaultPace(); p >= innocentRefault {
+		lines = append(lines, fmt.Sprintf("%d MiB of file pages were read again after they had been reclaimed", e.RefaultBytes>>20))
+	}
+	if e.Others >= disturbedShare && v != Passed {
+		lines = append(lines, fmt.Sprintf("other processes took %.0f %% of the machine's processors meanwhile", 100*e.Others))
+	}
+	return lines
+}
+
+func before(ready bool) string {
+	if ready {
+		return ""
+	}
+	return " before it was ready"
+}
+
+// ExitText says in words how a process ended.
+func ExitText(x runner.Exit) string {
+	if x.Signal != 0 {
+		return fmt.Sprintf("killed by %s", signalName(x.Signal))
+	}
+	return fmt.Sprintf("exit code %d", x.Code)
+}
+
+func signalName(s syscall.Signal) string {
+	names := map[syscall.Signal]string{syscall.SIGKILL: "SIGKILL", syscall.SIGSEGV: "SIGSEGV", syscall.SIGABRT: "SIGABRT",
+		syscall.SIGBUS: "SIGBUS", syscall.SIGTERM: "SIGTERM", syscall.SIGILL: "SIGILL", syscall.SIGFPE: "SIGFPE"}
+	if n, ok := names[s]; ok {
+		return n
+	}
+	return "signal " + fmt.Sprint(int(s))
+}
+
+// errorKinds lists kinds of failed requests, most frequent first.
+func errorKinds(l *load.Result) string {
+	if l == nil {
+		return ""
+	}
+	var parts []string
+	for _, k := range sortedKinds(l.Errors) {
+		parts = append(parts, fmt.Sprintf("%d × %s", l.Errors[k], k))
+	}
+	if l.Dropped > 0 {
+		parts = append(parts, fmt.Sprintf("%d never sent", l.Dropped))
+	}
+	return strings.Join(parts, ", ")
+}

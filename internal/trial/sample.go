@@ -1,0 +1,229 @@
+package trial
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"tare/internal/footprint"
+	"tare/internal/hotspot"
+	"tare/internal/runner"
+)
+
+const (
+	sampleEvery = 150 * time.Millisecond
+	// weighShare bounds what footprints cost: this share of one processor.
+	weighShare = 0.015
+	// weighGrowth is how much above the last footprint's usage a new
+	// maximum must be to be weighed.
+	weighGrowth = 1.02
+)
+
+// WeighFunc takes the footprint of a process.
+type WeighFunc func(ctx context.Context, pid int) (*footprint.Footprint, error)
+
+// reading is one look at the group and the JVM's counters.
+type reading struct {
+	usage runner.Usage
+	gc    *hotspot.PerfCounters // nil: unknown
+}
+
+// refaults counts file pages read again after reclaim, in bytes.
+func (r reading) refaults(pageSize int64) int64 {
+	return pageSize * max(r.usage.Stat["workingset_refault_file"], r.usage.Stat["workingset_refault"])
+}
+
+// reclaimable is the page cache of the group.
+func (r reading) reclaimable() int64 {
+	return r.usage.Stat["active_file"] + r.usage.Stat["inactive_file"]
+}
+
+// sampler watches a process until stop.
+type sampler struct {
+	proc  runner.Process
+	weigh WeighFunc
+
+	mu       sync.Mutex
+	perf     *hotspot.PerfFile
+	last     reading
+	mark     reading
+	markTime time.Time
+	markBusy busyTime
+	busyOK   bool
+	live     int64 // smallest UsedAfterGC since mark
+	heap     int64 // largest HeapUsed
+	needed   int64 // largest usage less page cache
+	peak     *footprint.Footprint
+	peakUse  int64 // usage at the peak footprint
+	peakMap  int64 // the group's mapped and anonymous pages at that moment
+	weighErr error
+	nextTime time.Time // no footprint before
+
+	cancel context.CancelFunc
+	done   chan struct{}
+}
+
+// startSampler watches proc; it ends with stop, or with the process.
+func startSampler(ctx context.Context, proc runner.Process, weigh WeighFunc) *sampler {
+	ctx, cancel := context.WithCancel(ctx)
+	s := &sampler{proc: proc, weigh: weigh, cancel: cancel, done: make(chan struct{}), markTime: time.Now()}
+	go s.run(ctx)
+	return s
+}
+
+func (s *sampler) run(ctx context.Context) {
+	defer close(s.done)
+	tick := time.NewTicker(sampleEvery)
+	defer tick.Stop()
+	for {
+		s.sample(ctx)
+		select {
+		case <-tick.C:
+		case <-s.proc.Done():
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// sample takes one reading, and a footprint where due.
+func (s *sampler) sample(ctx context.Context) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	u, err := s.proc.Usage()
+	if err != nil {
+		return
+	}
+	s.last = reading{usage: u, gc: s.counters()}
+	s.needed = max(s.needed, u.UsageBytes-s.last.reclaimable())
+	if gc := s.last.gc; gc != nil {
+		s.heap = max(s.heap, gc.HeapUsed)
+		if live := gc.UsedAfterGC; live > 0 && (s.live == 0 || live < s.live) {
+			s.live = live
+		}
+	}
+	if s.weigh != nil && float64(u.UsageBytes) > weighGrowth*float64(s.peakUse) && time.Now().After(s.nextTime) {
+		s.takeFootprint(ctx, u)
+	}
+}
+
+func (s *sampler) takeFootprint(ctx context.Context, u runner.Usage) {
+	begin := time.Now()
+	f, err := s.weigh(ctx, s.proc.PID())
+	cost := time.Since(begin)
+	s.nextTime = time.Now().Add(time.Duration(float64(cost) / weighShare))
+	if err != nil {
+		s.weighErr = err
+		return
+	}
+	if s.peak == nil || u.UsageBytes >= s.peakUse {
+		s.peak, s.peakUse, s.peakMap = f, u.UsageBytes, mapped(u.Stat)
+	}
+}
+
+// mapped is what the group pays for of the pages that its processes map:
+// anonymous and file pages, by their names on cgroup v1 and v2.
+func mapped(stat map[string]int64) int64 {
+	if anon, ok := stat["anon"]; ok {
+		return anon + stat["file_mapped"]
+	}
+	return stat["rss"] + stat["mapped_file"]
+}
+
+// unpaid is how many bytes of the peak footprint are charged to others.
+func (s *sampler) unpaid() int64 {
+	if s.peak == nil {
+		return 0
+	}
+	return max(0, s.peak.RSSBytes-s.peakMap)
+}
+
+// counters reads the JVM's performance data; nil when there is none yet.
+func (s *sampler) counters() *hotspot.PerfCounters {
+	if s.perf == nil {
+		f, err := hotspot.OpenPerfData("/proc", s.proc.PID())
+		if err != nil {
+			return s.last.gc
+		}
+		s.perf = f
+	}
+	p, err := s.perf.Read()
+	if err != nil {
+		return s.last.gc
+	}
+	c := p.Counters()
+	return &c
+}
+
+// begin starts a new window of judgement.
+func (s *sampler) begin(ctx context.Context) {
+	s.sample(ctx)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mark, s.markTime, s.live = s.last, time.Now(), 0
+	s.markBusy, s.busyOK = readBusy(s.last.usage.CPUTime)
+}
+
+// window is what happened since begin, or since the start.
+type window struct {
+	length      time.Duration
+	gcTime      *time.Duration
+	collections int64
+	stalled     *time.Duration
+	refault     int64
+	others      float64 // share of the machine's processors
+}
+
+// end takes the last reading of a window. An ended JVM cannot be read: then
+// the last reading before counts.
+func (s *sampler) end(ctx context.Context, pageSize int64) window {
+	select {
+	case <-s.proc.Done():
+	default:
+		s.sample(ctx)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w := window{length: time.Since(s.markTime), refault: s.last.refaults(pageSize) - s.mark.refaults(pageSize)}
+	if now := s.last.gc; now != nil {
+		t, n := now.GCTime(), now.GCCount()
+		if before := s.mark.gc; before != nil {
+			t, n = t-before.GCTime(), n-before.GCCount()
+		}
+		w.gcTime, w.collections = &t, n
+	}
+	if now := s.last.usage.Stalled; now != nil {
+		d := *now
+		if before := s.mark.usage.Stalled; before != nil {
+			d -= *before
+		}
+		w.stalled = &d
+	}
+	if busy, ok := readBusy(s.last.usage.CPUTime); ok && s.busyOK {
+		w.others = busy.othersSince(s.markBusy)
+	}
+	return w
+}
+
+// fail keeps why a footprint could not be taken.
+func (s *sampler) fail(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.weighErr = err
+}
+
+// stop ends the sampling and removes nothing yet: the JVM may still run.
+func (s *sampler) stop() {
+	s.cancel()
+	<-s.done
+}
+
+// clean removes what a killed JVM left of its performance data, and closes it.
+func (s *sampler) clean() error {
+	if s.perf == nil {
+		return nil
+	}
+	defer s.perf.Close()
+	return s.perf.RemoveStale()
+}

@@ -1,0 +1,298 @@
+package trial
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"tare/internal/load"
+)
+
+// Metric is what a clause of an SLO looks at.
+type Metric string
+
+// The metrics of an SLO.
+const (
+	P50        Metric = "p50"
+	P90        Metric = "p90"
+	P99        Metric = "p99"
+	P999       Metric = "p999"
+	MeanTime   Metric = "mean"
+	MaxTime    Metric = "max"
+	ErrorCount Metric = "errors"
+	Throughput Metric = "throughput"
+	StartTime  Metric = "start"
+)
+
+// Unit is the unit of a clause's value.
+type Unit string
+
+// The units: Ratio compares with the baseline, Percent (of the requests due)
+// belongs to errors alone.
+const (
+	Ratio     Unit = "x"
+	Percent   Unit = "%"
+	Count     Unit = ""
+	PerSecond Unit = "/s"
+	Duration  Unit = "duration"
+)
+
+// Clause is one demand of an SLO.
+type Clause struct {
+	Metric Metric
+	Op     string // "<", "<=", ">", ">=", "="
+	// Value is in the unit: seconds for Duration.
+	Value float64
+	Unit  Unit
+	text  string
+}
+
+// String is the clause as it was written.
+func (c Clause) String() string { return c.text }
+
+// SLO is a service level objective: all clauses must hold.
+type SLO []Clause
+
+// DefaultSLO is the objective where load is put on the service.
+const DefaultSLO = "errors=0 throughput>=0.9x"
+
+// DefaultStartSLO is the objective without load: only the start can be judged.
+const DefaultStartSLO = "start<=2x"
+
+const sloHelp = `write clauses such as "p99<200ms errors=0 throughput>=0.9x start<30s", where x is relative to the baseline`
+
+const (
+	maxSLOText    = 1000
+	maxSLOClauses = 16
+	maxSLOValue   = 1e9
+)
+
+// String is the SLO as ParseSLO reads it.
+func (s SLO) String() string {
+	words := make([]string, len(s))
+	for i, c := range s {
+		words[i] = c.text
+	}
+	return strings.Join(words, " ")
+}
+
+// Needs tells whether some clause looks at one of the metrics.
+func (s SLO) Needs(metrics ...Metric) bool {
+	for _, c := range s {
+		for _, m := range metrics {
+			if c.Metric == m {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// ParseSLO reads clauses separated by white space or commas: a metric (p50,
+// p90, p99, p999, mean, max, errors, throughput, start), an operator, and a
+// value: a duration, requests per second, a number or percentage of errors, or
+// a ratio to the baseline such as 0.9x. Each metric may stand once.
+func ParseSLO(s string) (SLO, error) {
+	if len(s) > maxSLOText {
+		return nil, fmt.Errorf("SLO of %d bytes is too long: %s", len(s), sloHelp)
+	}
+	words := strings.FieldsFunc(s, func(r rune) bool { return r == ' ' || r == ',' || r == '\t' || r == '\n' })
+	if len(words) == 0 {
+		return nil, fmt.Errorf("SLO is empty: %s", sloHelp)
+	}
+	if len(words) > maxSLOClauses {
+		return nil, fmt.Errorf("SLO has %d clauses, more than %d: %s", len(words), maxSLOClauses, sloHelp)
+	}
+	var slo SLO
+	seen := make(map[Metric]bool)
+	for _, w := range words {
+		c, err := parseClause(w)
+		if err == nil && seen[c.Metric] {
+			err = errors.New("it stands twice")
+		}
+		if err != nil {
+			return nil, fmt.Errorf("SLO clause %q: %w: %s", w, err, sloHelp)
+		}
+		seen[c.Metric] = true
+		slo = append(slo, c)
+	}
+	return slo, nil
+}
+
+func parseClause(w string) (Clause, error) {
+	i := strings.IndexAny(w, "<>=")
+	if i < 0 {
+		return Clause{}, errors.New("no operator out of < <= > >= =")
+	}
+	c := Clause{Metric: Metric(w[:i]), Op: w[i : i+1], text: w}
+	rest := w[i+1:]
+	if c.Op != "=" && strings.HasPrefix(rest, "=") {
+		c.Op, rest = c.Op+"=", rest[1:]
+	}
+	allowed, ok := map[Metric]string{
+		P50: "< <=", P90: "< <=", P99: "< <=", P999: "< <=", MeanTime: "< <=", MaxTime: "< <=",
+		ErrorCount: "= < <=", Throughput: "> >=", StartTime: "< <=",
+	}[c.Metric]
+	if !ok {
+		return Clause{}, fmt.Errorf("unknown metric %q", w[:i])
+	}
+	if !strings.Contains(" "+allowed+" ", " "+c.Op+" ") {
+		return Clause{}, fmt.Errorf("%s takes %s", c.Metric, strings.Join(strings.Fields(allowed), " or "))
+	}
+	var err error
+	c.Value, c.Unit, err = parseValue(c.Metric, rest)
+	return c, err
+}
+
+func parseValue(m Metric, s string) (float64, Unit, error) {
+	if n, ok := strings.CutSuffix(s, "x"); ok && m != ErrorCount {
+		v, err := parseNumber(n)
+		if err == nil && v == 0 {
+			err = errors.New("a ratio of 0 demands nothing or all")
+		}
+		return v, Ratio, err
+	}
+	switch m {
+	case ErrorCount:
+		if n, ok := strings.CutSuffix(s, "%"); ok {
+			v, err := parseNumber(n)
+			if err == nil && v > 100 {
+				err = errors.New("more than 100 %")
+			}
+			return v, Percent, err
+		}
+		v, err := parseNumber(s)
+		return v, Count, err
+	case Throughput:
+		v, err := parseNumber(strings.TrimSuffix(s, "/s"))
+		return v, PerSecond, err
+	default:
+		d, err := time.ParseDuration(s)
+		if err != nil || d <= 0 || d > 24*time.Hour {
+			return 0, Duration, fmt.Errorf("%q is no duration such as 200ms or 1.5s", s)
+		}
+		return d.Seconds(), Duration, nil
+	}
+}
+
+// parseNumber reads digits with at most one point: no sign, exponent, Inf.
+func parseNumber(s string) (float64, error) {
+	if s == "" || strings.Trim(s, "0123456789.") != "" {
+		return 0, fmt.Errorf("%q is no number", s)
+	}
+	v, err := strconv.ParseFloat(s, 64)
+	if err != nil || v > maxSLOValue {
+		return 0, fmt.Errorf("%q is no number up to %g", s, maxSLOValue)
+	}
+	return v, nil
+}
+
+// Measured is what an SLO is checked against.
+type Measured struct {
+	// Load is nil when no load was put on the service.
+	Load  *load.Result
+	Start time.Duration
+}
+
+// Broken is a clause that does not hold.
+type Broken struct {
+	Clause Clause
+	// Text says what was measured, and what was asked for.
+	Text string
+	// Miss is how far off it is, relative to the bar: 0.05 is 5 % beyond.
+	Miss float64
+}
+
+// Check returns the clauses that do not hold. Clauses relative to a baseline
+// are left out where base is nil, and those about load where there was none.
+func (s SLO) Check(m Measured, base *Measured) []Broken {
+	var broken []Broken
+	for _, c := range s {
+		got, ok := m.value(c)
+		if !ok {
+			continue
+		}
+		bar := c.Value
+		if c.Unit == Ratio {
+			if base == nil {
+				continue
+			}
+			ref, ok := base.value(c)
+			if !ok || ref == 0 {
+				continue
+			}
+			bar *= ref
+		}
+		if !holds(got, c.Op, bar) {
+			broken = append(broken, Broken{Clause: c, Text: c.describe(got, bar), Miss: miss(got, bar)})
+		}
+	}
+	return broken
+}
+
+func holds(got float64, op string, bar float64) bool {
+	switch op {
+	case "<":
+		return got < bar
+	case "<=":
+		return got <= bar
+	case ">":
+		return got > bar
+	case ">=":
+		return got >= bar
+	}
+	return got == bar
+}
+
+func miss(got, bar float64) float64 {
+	if bar == 0 {
+		return math.Inf(1)
+	}
+	return math.Abs(got-bar) / bar
+}
+
+// value is the measured value in the unit of the clause; a ratio's in the
+// metric's own unit.
+func (m Measured) value(c Clause) (float64, bool) {
+	if c.Metric == StartTime {
+		return m.Start.Seconds(), true
+	}
+	l := m.Load
+	if l == nil {
+		return 0, false
+	}
+	switch c.Metric {
+	case ErrorCount:
+		n := float64(l.Failed + l.Dropped)
+		if c.Unit == Percent {
+			if l.Due == 0 {
+				return 0, true
+			}
+			n = 100 * n / float64(l.Due)
+		}
+		return n, true
+	case Throughput:
+		return l.Throughput(), true
+	}
+	d := map[Metric]time.Duration{P50: l.Latency.P50, P90: l.Latency.P90, P99: l.Latency.P99,
+		P999: l.Latency.P999, MeanTime: l.Latency.Mean, MaxTime: l.Latency.Max}[c.Metric]
+	return d.Seconds(), true
+}
+
+func (c Clause) describe(got, bar float64) string {
+	format := func(v float64) string {
+		switch {
+		case c.Metric == ErrorCount && c.Unit == Percent:
+			return strconv.FormatFloat(v, 'f', 2, 64) + " %"
+		case c.Metric == ErrorCount:
+			return strconv.FormatFloat(v, 'f', -1, 64)
+		case c.Metric == Throughput:
+			return strconv.FormatFloat(v, 'f', 1, 64) + "/s"
+		}
+		return time.Duration(v * float64(time.Second)).Round(10 * time.Microsecond).String()
+	}
+	return fmt.Sprintf("%s is %s, wanted %s %s (%s)", c.Metric, format(got), c.Op, format(bar), c.text)
+}

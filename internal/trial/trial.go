@@ -1,0 +1,340 @@
+// Package trial runs an application once: started in a limited group, awaited
+// until ready, warmed up, loaded, watched, stopped; and gives a verdict with
+// its evidence.
+package trial
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"tare/internal/footprint"
+	"tare/internal/load"
+	"tare/internal/runner"
+)
+
+// Defaults of a Spec.
+const (
+	DefaultReadyTimeout = 120 * time.Second
+	DefaultStopGrace    = 10 * time.Second
+	logLines            = 20
+)
+
+// Spec is one trial.
+type Spec struct {
+	Args []string
+	Env  []string
+	Dir  string
+	// Limits is what the application may use.
+	Limits       runner.Limits
+	Ready        Ready
+	ReadyTimeout time.Duration
+	// Loader is nil where no load is put: the application then idles for
+	// Duration.
+	Loader Loader
+	// Targets are the load's, for the check that their ports are free.
+	Targets  []load.Target
+	Warmup   time.Duration
+	Duration time.Duration
+	SLO      SLO
+	// Baseline is what the SLO's ratios compare with; nil leaves them out.
+	Baseline *Measured
+	// Probe asks the load's targets before the load.
+	Probe bool
+	// JavaHome and Files are dropped from the page cache before the start.
+	JavaHome string
+	Files    []string
+	// LogFile takes the application's whole output; empty keeps its end
+	// only.
+	LogFile string
+	// StopGrace is how long the application has to end after SIGTERM.
+	StopGrace time.Duration
+	// Weigh takes footprints; nil takes none.
+	Weigh WeighFunc
+	// Stage is told what the trial does at the moment; nil is nobody.
+	Stage func(Stage)
+}
+
+// Stage is a part of a trial.
+type Stage string
+
+// The stages, in their order.
+const (
+	Starting Stage = "starting"
+	Warming  Stage = "warming up"
+	Loading  Stage = "loading"
+	Stopping Stage = "stopping"
+)
+
+// Result is how a trial went.
+type Result struct {
+	Verdict  Verdict
+	Evidence []string
+	// Narrow says that the failure may be noise (Evidence.NarrowMiss).
+	Narrow bool
+	Time   time.Time
+	Limits runner.Limits
+	// ReadyAfter is 0 when it never was.
+	ReadyAfter time.Duration
+	Load       *load.Result
+	// Took is the length of the trial.
+	Took time.Duration
+	// PeakBytes is the group's highest usage; NeededBytes its highest usage
+	// less page cache, of all samples.
+	PeakBytes, NeededBytes int64
+	// LiveBytes is the least heap that a collection left during the load,
+	// an upper bound of the live set; 0 when there was none. HeapBytes is
+	// the most heap that was seen used.
+	LiveBytes, HeapBytes int64
+	// GCShare and StallShare are nil where unknown.
+	GCShare, StallShare *float64
+	Collections         int64
+	// Others is the share of the machine's processor time that went to
+	// others during the load.
+	Others       float64
+	RefaultBytes int64
+	Throttled    time.Duration
+	CPUTime      time.Duration
+	Exit         runner.Exit
+	// Ended says that the application ended without being asked to.
+	Ended bool
+	// Peak and End are footprints near the highest usage and at the end of
+	// the load; nil where none could be taken.
+	Peak, End *footprint.Footprint
+	// UnpaidBytes are pages of the peak footprint that are charged to other
+	// groups, which had them in the page cache first: those of the C
+	// library, and of files that another process maps. A container of its
+	// own pays for them. 0 without a footprint.
+	UnpaidBytes int64
+	// Stat is memory.stat at the end.
+	Stat map[string]int64
+	// Log is the end of the application's output, without it there is "".
+	Log []string
+	// Warnings are things that could not be measured.
+	Warnings []string
+	// Broken are the clauses of the SLO that do not hold.
+	Broken []Broken
+}
+
+// Measured is the part that SLOs look at.
+func (r *Result) Measured() Measured { return Measured{Load: r.Load, Start: r.ReadyAfter} }
+
+// Passed tells whether the trial passed.
+func (r *Result) Passed() bool { return r.Verdict == Passed }
+
+// errEnded is the cause of a context that ended because the application did.
+var errEnded = errors.New("the application ended")
+
+// errNotReady is the cause of a context that ended at the ready deadline.
+var errNotReady = errors.New("not ready in time")
+
+// Run makes one trial. Whatever the application does is a Result; an error
+// says that no trial could be made (PortInUseError, ErrTarget,
+// runner.ErrUnavailable), or that ctx ended. The application has ended and its
+// group is removed when Run returns.
+func Run(ctx context.Context, r runner.Runner, s Spec) (res *Result, err error) {
+	if err := checkPorts(ctx, localAddrs(s.Ready, s.Targets)); err != nil {
+		return nil, err
+	}
+	dropCache(s.JavaHome, s.Files)
+	file, err := openLog(s.LogFile)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close() // of no file: harmless
+	log := newCapture(file, s.Ready.log)
+	begin := time.Now()
+	proc, err := r.Start(ctx, runner.Spec{Args: s.Args, Env: s.Env, Dir: s.Dir,
+		Stdout: log.stream(), Stderr: log.stream(), Limits: s.Limits})
+	if err != nil {
+		return nil, fmt.Errorf("start of %s: %w", s.Args[0], err)
+	}
+	defer func() { err = errors.Join(err, proc.Close()) }()
+	t := &run{spec: s, proc: proc, log: log, begin: begin}
+	return t.do(ctx)
+}
+
+// run is a trial under way.
+type run struct {
+	spec    Spec
+	proc    runner.Process
+	log     *capture
+	begin   time.Time
+	sampler *sampler
+
+	ready  time.Duration // 0: not
+	ended  bool
+	load   *load.Result
+	window window
+	end    *footprint.Footprint
+}
+
+func (t *run) do(ctx context.Context) (*Result, error) {
+	t.sampler = startSampler(ctx, t.proc, t.spec.Weigh)
+	err := t.serve(ctx)
+	t.sampler.stop()
+	select {
+	case <-t.proc.Done():
+		t.ended = true
+	default:
+	}
+	t.stage(Stopping)
+	usage, usageErr := t.proc.Usage()
+	// The measurement is over: without its limit the application ends
+	// sooner, and in good order.
+	liftErr := t.proc.SetMemoryLimit(0)
+	if stopErr := t.proc.Stop(ctx, t.grace()); err == nil && ctx.Err() == nil {
+		err = stopErr
+	}
+	cleanErr := t.sampler.clean()
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	if err := errors.Join(err, usageErr); err != nil {
+		return nil, err
+	}
+	res := t.result(usage)
+	if err := errors.Join(cleanErr, liftErr); err != nil {
+		res.Warnings = append(res.Warnings, "after the trial: "+err.Error())
+	}
+	return res, nil
+}
+
+func (t *run) grace() time.Duration {
+	if t.spec.StopGrace > 0 {
+		return t.spec.StopGrace
+	}
+	return DefaultStopGrace
+}
+
+func (t *run) stage(s Stage) {
+	if t.spec.Stage != nil {
+		t.spec.Stage(s)
+	}
+}
+
+// serve is the application's life from start to the end of the load. That the
+// application ends, or is not ready in time, is no error.
+func (t *run) serve(ctx context.Context) error {
+	alive, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() {
+		select {
+		case <-t.proc.Done():
+			cancel(errEnded)
+		case <-alive.Done():
+		}
+	}()
+	err := t.phases(alive)
+	if t.window.length == 0 {
+		t.window = t.sampler.end(ctx, int64(os.Getpagesize()))
+	}
+	if errors.Is(err, errNotReady) || errors.Is(context.Cause(alive), errEnded) {
+		return nil
+	}
+	return err
+}
+
+func (t *run) phases(ctx context.Context) error {
+	t.stage(Starting)
+	if err := t.awaitReady(ctx); err != nil {
+		return err
+	}
+	t.ready = time.Since(t.begin)
+	if t.spec.Loader == nil {
+		t.stage(Loading)
+		t.sampler.begin(ctx)
+		err := sleep(ctx, t.spec.Duration)
+		t.closeWindow(ctx)
+		return err
+	}
+	if t.spec.Probe {
+		if err := t.spec.Loader.Probe(ctx); err != nil {
+			return err
+		}
+	}
+	if t.spec.Warmup > 0 {
+		t.stage(Warming)
+		if _, err := t.spec.Loader.Load(ctx, t.spec.Warmup); err != nil {
+			return err
+		}
+	}
+	t.stage(Loading)
+	t.sampler.begin(ctx)
+	l, err := t.spec.Loader.Load(ctx, t.spec.Duration)
+	t.load = &l
+	t.closeWindow(ctx)
+	return err
+}
+
+func (t *run) closeWindow(ctx context.Context) {
+	t.window = t.sampler.end(ctx, int64(os.Getpagesize()))
+	if t.spec.Weigh == nil || ctx.Err() != nil {
+		return
+	}
+	if f, err := t.spec.Weigh(ctx, t.proc.PID()); err == nil {
+		t.end = f
+	} else {
+		t.sampler.fail(err)
+	}
+}
+
+func (t *run) awaitReady(ctx context.Context) error {
+	timeout := t.spec.ReadyTimeout
+	if timeout <= 0 {
+		timeout = DefaultReadyTimeout
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout-time.Since(t.begin), errNotReady)
+	defer cancel()
+	return t.spec.Ready.wait(ctx, t.log)
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// result judges by the usage that was read before the application was stopped.
+func (t *run) result(u runner.Usage) *Result {
+	timeout := t.spec.ReadyTimeout
+	if timeout <= 0 {
+		timeout = DefaultReadyTimeout
+	}
+	e := Evidence{
+		LimitBytes: t.spec.Limits.MemoryBytes, OOMKills: u.OOMKills, Ended: t.ended, Exit: t.proc.Exit(),
+		Ready: t.ready > 0, ReadyAfter: t.ready, ReadyTimeout: timeout, Log: t.log.result(logLines),
+		Window: t.window.length, GCTime: t.window.gcTime, Collections: t.window.collections,
+		Stalled: t.window.stalled, RefaultBytes: t.window.refault, Others: t.window.others, Load: t.load,
+	}
+	if e.Ready && !e.Ended {
+		e.Broken = t.spec.SLO.Check(Measured{Load: t.load, Start: t.ready}, t.spec.Baseline)
+	}
+	res := &Result{
+		Time: t.begin, Limits: t.spec.Limits, ReadyAfter: t.ready, Load: t.load, Took: time.Since(t.begin),
+		PeakBytes: u.PeakBytes, NeededBytes: t.sampler.needed, LiveBytes: t.sampler.live, HeapBytes: t.sampler.heap,
+		Collections: e.Collections, RefaultBytes: e.RefaultBytes, Throttled: u.Throttled, CPUTime: u.CPUTime,
+		Exit: e.Exit, Ended: e.Ended, Peak: t.sampler.peak, End: t.end, Stat: u.Stat, Log: e.Log.LastLines,
+		Narrow: e.NarrowMiss(), Broken: e.Broken, Others: e.Others, UnpaidBytes: t.sampler.unpaid(),
+	}
+	res.Verdict, res.Evidence = Judge(e)
+	if share, ok := e.GCShare(); ok {
+		res.GCShare = &share
+	} else {
+		res.Warnings = append(res.Warnings, "time in garbage collection is unknown: no performance data (-XX:-UsePerfData?)")
+	}
+	if share, ok := e.StallShare(); ok {
+		res.StallShare = &share
+	}
+	if res.Peak == nil && t.sampler.weighErr != nil {
+		res.Warnings = append(res.Warnings, "footprint: "+t.sampler.weighErr.Error())
+	}
+	return res
+}
