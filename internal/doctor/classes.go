@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"tare/internal/footprint"
+	"tare/internal/linux"
 )
 
 const (
@@ -82,7 +83,7 @@ func classesMany(p *patient) *Finding {
 			"-XX:MaxMetaspaceSize=" + megabytes(2*n) + ", so that a leak of classes fails early",
 		},
 		Cost:   "OutOfMemoryError when metadata reaches the limit",
-		Source: "https://docs.oracle.com/en/java/javase/21/gctuning/other-considerations.html",
+		Source: "https://docs.oracle.com/en/java/javase/21/gctuning/",
 	}
 }
 
@@ -132,7 +133,7 @@ func codeCacheReserved(p *patient) *Finding {
 		Evidence:  []string{fmt.Sprintf("%s are reserved, %s committed, %s resident", size(reserved), size(*row.CommittedBytes), size(row.ResidentBytes))},
 		Do:        []string{"only where a memory calculator charges it: -XX:ReservedCodeCacheSize=" + megabytes(max(2**row.CommittedBytes, 16*mib))},
 		Cost:      "compilation stops when it is full",
-		Source:    "https://paketo.io/docs/reference/java-reference/#memory-calculator",
+		Source:    "https://paketo.io/docs/reference/java-reference/",
 	}
 }
 
@@ -189,7 +190,7 @@ func archiveRelocated(p *patient) *Finding {
 			"a quarter of an archive becomes private in any case"},
 		Do:     []string{"-XX:+UnlockDiagnosticVMOptions -XX:ArchiveRelocationMode=0"},
 		Cost:   "the archive lies at a predictable address: less address space randomisation",
-		Source: "https://github.com/openjdk/jdk/blob/master/src/hotspot/share/cds/cds_globals.hpp (ArchiveRelocationMode)",
+		Source: "JDK: src/hotspot/share/cds/cds_globals.hpp, ArchiveRelocationMode",
 	}
 	if mode == 0 {
 		f.Certainty = Likely
@@ -200,10 +201,16 @@ func archiveRelocated(p *patient) *Finding {
 	return f
 }
 
+// names names the largest parts.
 func names(children []footprint.Child) string {
+	const most = 3
 	var out []string
-	for _, c := range children {
-		out = append(out, c.Name)
+	for i, c := range children {
+		if i == most {
+			out = append(out, fmt.Sprintf("%d more", len(children)-most))
+			break
+		}
+		out = append(out, linux.PrintableName(c.Name))
 	}
 	if len(out) == 0 {
 		return "archive"

@@ -40,8 +40,8 @@ type Finding struct {
 	// following it can save, or what is missing. 0 when it is about none.
 	BytesAtStake int64     `json:"bytesAtStake"`
 	Certainty    Certainty `json:"certainty"`
-	// Evidence is what was read, Do what helps, each alone unless it says
-	// otherwise, with the exact option.
+	// Evidence is what was read, Do the ways to help, one of which is
+	// enough, with the exact option.
 	Evidence []string `json:"evidence"`
 	Do       []string `json:"do"`
 	// Cost is what following it costs, "" when nothing.

@@ -28,7 +28,7 @@ const (
 )
 
 const (
-	sourceGC       = "https://docs.oracle.com/en/java/javase/21/gctuning/factors-affecting-garbage-collection-performance.html"
+	sourceGC       = "https://docs.oracle.com/en/java/javase/21/gctuning/"
 	sourcePeriodic = "https://openjdk.org/jeps/346"
 )
 

@@ -87,7 +87,7 @@ func headroomSmall(p *patient) *Finding {
 		BytesAtStake: missing, Certainty: Certain, Evidence: evidence,
 		Do: []string{
 			fmt.Sprintf("a limit of %d MiB", ceilMiB(share(needed(p.Cgroup), 1/(1-1.0/headroomShare)))),
-			"or less memory: see the other findings",
+			"less memory: see the other findings",
 		},
 		Source: sourceMemory,
 	}
@@ -194,7 +194,7 @@ func cacheSqueezed(p *patient) *Finding {
 		BytesAtStake: files, Certainty: certainty, Evidence: evidence,
 		Do: []string{
 			fmt.Sprintf("a limit of %d MiB: as it is, and these pages", ceilMiB(p.limit()+files)),
-			"or a smaller -Xmx, which leaves them room",
+			"a smaller -Xmx, which leaves them room",
 		},
 		Source: "https://docs.kernel.org/accounting/psi.html",
 	}
@@ -230,7 +230,7 @@ func swapped(p *patient) *Finding {
 		Evidence: []string{"swapped out: " + strings.Join(where, ", ")},
 		Do: []string{
 			"no swap for the group: memory.swap.max=0 (cgroup v2), docker run --memory-swap equal to --memory",
-			"or less memory: see the other findings",
+			"less memory: see the other findings",
 		},
 		Cost:   "without swap the kernel kills where it would have swapped",
 		Source: "https://docs.kernel.org/admin-guide/cgroup-v2.html#memory",
@@ -259,7 +259,7 @@ func hostMemory(p *patient) *Finding {
 			fmt.Sprintf("largest heap %s, %s of it resident: it may take %s more", size(largest), size(resident), size(unused)),
 			fmt.Sprintf("MemAvailable is %s of %s", size(p.Host.MemAvailableBytes), size(p.Host.MemTotalBytes)),
 		},
-		Do:     []string{fmt.Sprintf("-Xmx%dm", (resident+share(p.Host.MemAvailableBytes, 1-1.0/headroomShare))/mib), "or fewer programs beside it, or a machine with more memory"},
+		Do:     []string{fmt.Sprintf("-Xmx%dm", (resident+share(p.Host.MemAvailableBytes, 1-1.0/headroomShare))/mib), "fewer programs beside it, or a machine with more memory"},
 		Cost:   "a heap that is too small is slow first, and then fails with OutOfMemoryError",
 		Source: "https://docs.kernel.org/filesystems/proc.html (meminfo)",
 	}

@@ -57,8 +57,8 @@ func mallocInUse(p *patient) *Finding {
 		BytesAtStake: used, Certainty: Possible,
 		Evidence: []string{fmt.Sprintf("%s of malloc's arenas are in use, a part of %s that it has resident", size(used), size(row.ResidentBytes))},
 		Do: []string{
-			"see whether it is the JVM's: -XX:NativeMemoryTracking=summary, then now and later jcmd " + fmt.Sprint(p.PID) + " VM.native_memory",
-			"what that does not count is a library's: Inflater, Deflater and zip streams that nobody closes, JNI",
+			fmt.Sprintf("-XX:NativeMemoryTracking=summary, then now and later: jcmd %d VM.native_memory. ", p.PID) +
+				"What that does not count is a library's: Inflaters and zip streams that nobody closes, JNI",
 		},
 		Cost:   "native memory tracking takes some per cent of memory and time",
 		Source: "https://docs.oracle.com/en/java/javase/21/vm/native-memory-tracking.html",
@@ -86,11 +86,11 @@ func mallocLarge(p *patient) *Finding {
 		Title:        "Large pieces of native memory are in use, most likely direct buffers.",
 		BytesAtStake: chunks.ResidentBytes, Certainty: Likely, Evidence: evidence,
 		Do: []string{
-			"to be sure: -XX:NativeMemoryTracking=summary, and compare " + category + " of: jcmd " + fmt.Sprint(p.PID) + " VM.native_memory",
+			fmt.Sprintf("to be sure: -XX:NativeMemoryTracking=summary, and %s of: jcmd %d VM.native_memory", category, p.PID),
 			"-XX:MaxDirectMemorySize=" + megabytes(2*chunks.ResidentBytes) + ", so that a leak fails early",
 			"-Djdk.nio.maxCachedBufferSize=262144: no large buffers in the caches of threads",
 		},
 		Cost:   "OutOfMemoryError when direct buffers reach the limit",
-		Source: "https://docs.oracle.com/en/java/javase/21/docs/api/java.base/java/nio/ByteBuffer.html#direct",
+		Source: "https://docs.oracle.com/en/java/javase/21/docs/specs/man/java.html",
 	}
 }

@@ -110,7 +110,7 @@ var ruleCases = []struct {
 	}, 8*mib - 128*kib, Likely, "http-1 8.0 MiB"},
 	{"threads-deep", "all", func(f change) {
 		f.row(footprint.ThreadStacks).ResidentBytes = 20 * mib
-	}, 15 * mib, Likely, "512 KiB each"},
+	}, 15 * mib, Likely, "512 KiB each on average"},
 	{"threads-deep", "not so deep", func(f change) {
 		f.part(footprint.ThreadStacks, largestThreads).Children[0].ResidentBytes = 512*kib - 1
 		f.row(footprint.ThreadStacks).ResidentBytes = 20*mib - 40
@@ -131,7 +131,7 @@ var ruleCases = []struct {
 	}, 16 * mib, Likely, "-XX:MaxDirectMemorySize=32m"},
 	{"malloc-large", "JDK 8", func(f change) {
 		f.JDK, f.part(footprint.Malloc, "large chunks").ResidentBytes = "1.8.0_504", 16*mib
-	}, 16 * mib, Likely, "compare Internal"},
+	}, 16 * mib, Likely, "and Internal of"},
 	{"malloc-large", "few", func(f change) { f.part(footprint.Malloc, "large chunks").ResidentBytes = 16*mib - 1 }, none, "", ""},
 
 	{"malloc-in-use", "a quarter of Rss", func(f change) {

@@ -2,8 +2,10 @@ package doctor
 
 import (
 	"fmt"
+	"strings"
 
 	"tare/internal/footprint"
+	"tare/internal/linux"
 )
 
 const (
@@ -135,11 +137,11 @@ func threadsDeep(p *patient) *Finding {
 		return nil
 	}
 	var stake int64
-	var names []string
+	var deep []footprint.Child
 	for _, t := range largest.Children {
 		if t.ResidentBytes >= deepStack {
 			stake += t.ResidentBytes - ordinaryStack
-			names = append(names, fmt.Sprintf("%s %s", t.Name, size(t.ResidentBytes)))
+			deep = append(deep, t)
 		}
 	}
 	// More than are listed may be as deep.
@@ -153,12 +155,28 @@ func threadsDeep(p *patient) *Finding {
 	return &Finding{
 		Title:        "Threads were deep in calls, and their stacks stay resident.",
 		BytesAtStake: stake, Certainty: Likely,
-		Evidence: append([]string{fmt.Sprintf("%s resident in %d stacks, %d KiB each",
-			size(s.resident), s.threads, s.average()/kib)}, names...),
+		Evidence: append([]string{fmt.Sprintf("%s resident in %d stacks, %d KiB each on average",
+			size(s.resident), s.threads, s.average()/kib)}, largestOf(deep)...),
 		Do: []string{
 			fmt.Sprintf("look for recursion in these threads: jcmd %d Thread.print", p.PID),
 			"let pools end idle threads: pages that a stack touched are given back only when its thread ends",
 		},
 		Source: "https://berksoftware.com/23/12/JVM-Stack-Memory",
 	}
+}
+
+// largestOf names the largest threads, each with its stack.
+func largestOf(deep []footprint.Child) []string {
+	const most = 5
+	var out []string
+	for _, t := range deep[:min(len(deep), most)] {
+		out = append(out, fmt.Sprintf("%s %s", linux.PrintableName(t.Name), size(t.ResidentBytes)))
+	}
+	if n := len(deep) - most; n > 0 {
+		out = append(out, fmt.Sprintf("%d more of the largest", n))
+	}
+	if len(out) == 0 {
+		return nil
+	}
+	return []string{"largest: " + strings.Join(out, ", ")}
 }

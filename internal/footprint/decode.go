@@ -15,6 +15,9 @@ const maxSaved = 16 << 20
 // in range: no machine addresses more.
 const maxBytes = 1 << 52
 
+// maxRows is more owners than there will be.
+const maxRows = 64
+
 // maxParts bounds the children of all rows together.
 const maxParts = 1 << 16
 
@@ -55,6 +58,9 @@ func Decode(r io.Reader) (*Footprint, error) {
 func (f *Footprint) check() error {
 	c := checker{}
 	c.bytes("rssBytes", f.RSSBytes, f.PSSBytes, f.RollupRSSBytes, f.Classes, int64(f.Threads))
+	if len(f.Rows) > maxRows {
+		c.fail("%d rows", len(f.Rows))
+	}
 	seen := map[Owner]bool{}
 	for _, r := range f.Rows {
 		if seen[r.Owner] {
