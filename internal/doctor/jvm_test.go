@@ -29,6 +29,15 @@ func weigh(t *testing.T, pid int) *footprint.Footprint {
 	return f
 }
 
+// byRule is all that is found.
+func byRule(f *footprint.Footprint) map[string]doctor.Finding {
+	out := map[string]doctor.Finding{}
+	for _, x := range doctor.Examine(f) {
+		out[x.ID] = x
+	}
+	return out
+}
+
 // ofTheMachine are findings that depend on where the test runs.
 var ofTheMachine = []string{
 	"limit-below-heap", "headroom-small", "cpu-threads", "cache-squeezed", "swap", "host-memory", "code-cache-reserved",
@@ -38,13 +47,11 @@ var ofTheMachine = []string{
 // found is what is found in a JVM itself, by rule.
 func found(t *testing.T, f *footprint.Footprint) map[string]doctor.Finding {
 	t.Helper()
-	out := map[string]doctor.Finding{}
-	for _, x := range doctor.Examine(f) {
-		t.Logf("%s %d %s %q", x.ID, x.BytesAtStake, x.Certainty, x.Evidence)
-		if !slices.Contains(ofTheMachine, x.ID) {
-			out[x.ID] = x
-		}
+	out := byRule(f)
+	for _, id := range ofTheMachine {
+		delete(out, id)
 	}
+	t.Logf("%+v", out)
 	return out
 }
 
@@ -255,10 +262,7 @@ func TestLimits(t *testing.T) {
 		t.Fatal("not ready")
 	}
 	f := weigh(t, p.PID())
-	got := map[string]doctor.Finding{}
-	for _, x := range doctor.Examine(f) {
-		got[x.ID] = x
-	}
+	got := byRule(f)
 	if x := got["cpu-threads"]; !strings.Contains(strings.Join(x.Do, " "), "-XX:ParallelGCThreads=2") {
 		t.Errorf("%+v", x)
 	}

@@ -78,8 +78,12 @@ func stacksHugePages(p *patient) *Finding {
 		return nil
 	}
 	s := p.stacks()
-	evidence := []string{fmt.Sprintf("%s resident in the stacks of %d threads, %d KiB each, %s of it in huge pages",
-		size(s.resident), s.threads, s.average()/kib, size(s.huge))}
+	seen := "in no huge page any more: guard pages split them"
+	if s.huge > 0 {
+		seen = size(s.huge) + " of it in huge pages"
+	}
+	evidence := []string{fmt.Sprintf("%s resident in the stacks of %d threads, %d KiB each, %s",
+		size(s.resident), s.threads, s.average()/kib, seen)}
 	if p.Host != nil {
 		evidence = append(evidence, fmt.Sprintf("Linux %s takes huge pages: %s", p.Host.Kernel, p.Host.THP))
 	}

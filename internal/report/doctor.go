@@ -2,6 +2,7 @@ package report
 
 import (
 	"io"
+	"path"
 	"strings"
 
 	"tare/internal/doctor"
@@ -20,7 +21,7 @@ func Findings(w io.Writer, r *doctor.Report) error {
 		whole += ", limit " + Size(*r.LimitBytes)
 	}
 	p.line("java %s %s · pid %d · %s · %s", linux.PrintableName(known(r.JDK)),
-		linux.PrintableName(known(r.Collector)), r.PID, linux.PrintableName(r.Name), whole)
+		linux.PrintableName(known(r.Collector)), r.PID, linux.PrintableName(path.Base(r.Name)), whole)
 	p.line("")
 	if len(r.Findings) == 0 {
 		p.line("  nothing was found: %d rules looked", r.Rules)
