@@ -26,6 +26,7 @@ const longHelp = `tare weighs running JVMs, and finds by experiment the smallest
 that an application passes its load with.
 
   tare weigh PID     where every resident page of a JVM goes
+  tare doctor PID    what costs memory without need, and what to do about it
   tare fit -- java … the smallest memory limit that passes, and the options for it
   tare jdks          the JDKs on this machine
 
@@ -50,7 +51,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return &exitError{exitUsage, fmt.Errorf("%w\nsee: %s --help", err, cmd.CommandPath())}
 	})
-	root.AddCommand(newWeighCommand(), newFitCommand(), newJDKsCommand())
+	root.AddCommand(newWeighCommand(), newDoctorCommand(), newFitCommand(), newJDKsCommand())
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return exitOK

@@ -1,6 +1,10 @@
 package footprint
 
 import (
+	"errors"
+	"io/fs"
+	"syscall"
+
 	"tare/internal/linux"
 )
 
@@ -8,7 +12,8 @@ import (
 // machine without control groups has none, and that is said.
 func (s *scan) readCgroup(proc linux.FS) {
 	_ = s.timed("control group", func() error {
-		m, err := linux.NewCgroupFS(proc, "/").MemoryOf(s.target.PID)
+		groups := linux.NewCgroupFS(proc, "/")
+		m, err := groups.MemoryOf(s.target.PID)
 		if err != nil {
 			return err
 		}
@@ -17,8 +22,55 @@ func (s *scan) readCgroup(proc linux.FS) {
 			anonymous += s.vmas[i].Anonymous
 		}
 		s.cgroup = newCgroup(m, anonymous)
-		return nil
+		cpus, limited, err := groups.CPUQuota(s.target.PID)
+		if limited {
+			s.cgroup.CPUs = &cpus
+		}
+		return errors.Join(err, s.cgroup.readEvents(m))
 	})
+}
+
+// readEvents reads what befell the group.
+func (c *Cgroup) readEvents(m *linux.CgroupMemory) error {
+	c.Events = map[string]int64{}
+	if m.Version == 1 {
+		if n, ok := m.Stat["total_workingset_refault_file"]; ok {
+			c.Events["workingset_refault_file"] = n
+		}
+	} else if n, ok := m.Stat["workingset_refault_file"]; ok {
+		c.Events["workingset_refault_file"] = n
+	}
+	file := "memory.events"
+	if m.Version == 1 {
+		file = "memory.oom_control"
+	}
+	counts, err1 := linux.ReadCgroupKeyed(m.Dir, file)
+	for _, name := range []string{"max", "oom_kill"} {
+		if n, ok := counts[name]; ok {
+			c.Events[name] = n
+		}
+	}
+	var err2 error
+	if m.Version == 1 {
+		var n int64
+		if n, _, err2 = linux.ReadCgroupValue(m.Dir, "memory.failcnt"); err2 == nil {
+			c.Events["max"] = n
+		}
+	}
+	p, err3 := linux.ReadCgroupPressure(m.Dir, "memory.pressure")
+	if err3 == nil {
+		c.PressureSome300 = &p.Some300
+	}
+	return errors.Join(unlessAbsent(err1), unlessAbsent(err2), unlessAbsent(err3))
+}
+
+// unlessAbsent drops the errors of files that a kernel or the root group does
+// not have.
+func unlessAbsent(err error) error {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.EOPNOTSUPP) {
+		return nil
+	}
+	return err
 }
 
 // newCgroup makes the view of the limit; anonymous is what the process itself

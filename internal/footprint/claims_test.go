@@ -94,3 +94,22 @@ func TestResident(t *testing.T) {
 		}
 	}
 }
+
+// Free memory is counted by whole pages: a span that holds none counts as
+// nothing.
+func TestResidentIn(t *testing.T) {
+	runs := []linux.PageRun{{Start: 0, End: 4 * 4096}, {Start: 6 * 4096, End: 7 * 4096}}
+	for _, c := range []struct {
+		spans []span
+		want  int64
+	}{
+		{[]span{{4100, 4200}}, 0},
+		{[]span{{4000, 4200}}, 0},
+		{[]span{{4096, 3 * 4096}}, 2 * 4096},
+		{[]span{{100, 3*4096 + 1}, {5 * 4096, 8 * 4096}}, 3 * 4096},
+	} {
+		if got := residentIn(c.spans, runs, 4096); got != c.want {
+			t.Errorf("%v: %d, want %d", c.spans, got, c.want)
+		}
+	}
+}

@@ -92,6 +92,30 @@ type Cgroup struct {
 	ReclaimableBytes int64 `json:"reclaimableBytes"`
 	// Parts is what the limit sees: they add up to UsageBytes.
 	Parts []Part `json:"parts"`
+	// CPUs is the smallest CPU quota on the path to the root, in processors;
+	// nil without one.
+	CPUs *float64 `json:"cpus"`
+	// Events counts what befell the group since it was made, by the kernel's
+	// names: "workingset_refault_file", pages of files that were dropped and
+	// had to be read again; "max", how often usage was about to exceed the
+	// limit; "oom_kill". What the kernel does not tell is not among them.
+	Events map[string]int64 `json:"events,omitempty"`
+	// PressureSome300 is the share of the last five minutes, in percent, in
+	// which a task of the group waited for memory; nil when the kernel does
+	// not tell.
+	PressureSome300 *float64 `json:"pressureSome300"`
+}
+
+// Host is the machine that a JVM runs on.
+type Host struct {
+	MemTotalBytes int64 `json:"memTotalBytes"`
+	// MemAvailableBytes is the kernel's estimate of what can still be had
+	// without swapping.
+	MemAvailableBytes int64  `json:"memAvailableBytes"`
+	Kernel            string `json:"kernel"`
+	// THP says when the kernel takes transparent huge pages: "always",
+	// "madvise", "never", or "" without them.
+	THP string `json:"thp"`
 }
 
 // Part is a part of a control group's usage.
@@ -144,11 +168,13 @@ type Footprint struct {
 	Flags   map[string]string `json:"flags"`
 	// RollupRSSBytes is smaps_rollup's Rss, read directly after the scan: on
 	// a JVM at work it differs by the pages touched in between.
-	RollupRSSBytes int64    `json:"rollupRssBytes"`
-	Cgroup         *Cgroup  `json:"cgroup"`
-	Rows           []Row    `json:"rows"`
-	Sources        []Source `json:"sources"`
-	Warnings       []string `json:"warnings"`
+	RollupRSSBytes int64   `json:"rollupRssBytes"`
+	Cgroup         *Cgroup `json:"cgroup"`
+	// Host is nil when it could not be read.
+	Host     *Host    `json:"host"`
+	Rows     []Row    `json:"rows"`
+	Sources  []Source `json:"sources"`
+	Warnings []string `json:"warnings"`
 }
 
 // Row returns the row of an owner, and whether there is one.

@@ -119,6 +119,9 @@ func residentIn(spans []span, runs []linux.PageRun, page uint64) (n int64) {
 		for i < len(runs) && runs[i].End <= s.start {
 			i++
 		}
+		if s.start >= s.end {
+			continue // less than a page
+		}
 		for j := i; j < len(runs) && runs[j].Start < s.end; j++ {
 			n += int64(min(runs[j].End, s.end) - max(runs[j].Start, s.start))
 		}

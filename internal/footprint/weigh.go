@@ -35,6 +35,7 @@ type scan struct {
 	layout  *layout
 	sps     []stackPointer
 	cgroup  *Cgroup
+	host    *Host
 	time    time.Time
 	sources []Source
 	notes   []string
@@ -89,6 +90,7 @@ func weigh(ctx context.Context, target *hotspot.Target, opts Options) (*Footprin
 		s.readStackPointers(opts.Proc)
 	}
 	s.readCgroup(opts.Proc)
+	s.readHost(opts.Proc)
 	if opts.Attach {
 		// Last, for the first attach makes the JVM grow.
 		if err := s.readTracking(ctx, opts.Proc); err != nil {

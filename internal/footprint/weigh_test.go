@@ -307,3 +307,15 @@ func TestWeighADyingJVM(t *testing.T) {
 		}
 	}
 }
+
+// The machine and what befell the group are read along.
+func TestWeighReadsTheMachine(t *testing.T) {
+	p := jvmtest.StartFiller(t, jvmtest.Java(t, 21), []string{"-Xmx32m", "-Xint"}, 1, 1, 1)
+	f := weigh(t, p.PID(), false)
+	if h := f.Host; h == nil || h.MemTotalBytes < h.MemAvailableBytes || h.MemAvailableBytes <= 0 || h.Kernel == "" {
+		t.Errorf("machine %+v", h)
+	}
+	if f.Cgroup == nil || f.Cgroup.Events == nil {
+		t.Errorf("control group %+v", f.Cgroup)
+	}
+}

@@ -99,6 +99,9 @@ type flagKind int
 const (
 	boolFlag flagKind = iota
 	sizeFlag          // 64 bits: size_t, intx, uintx
+	// intFlag is int or uint in some versions and of 64 bits in others. Its
+	// values fit 32, and beside a flag of 32 bits lies anything.
+	intFlag
 	textFlag
 	realFlag
 )
@@ -106,14 +109,14 @@ const (
 // toldFlags are the flags that decide on memory, by the type that they have in
 // all versions (JDK: src/hotspot/share/runtime/globals.hpp and gc/*/).
 var toldFlags = map[string]flagKind{
-	"ActiveProcessorCount": sizeFlag, "AlwaysPreTouch": boolFlag, "ArchiveRelocationMode": sizeFlag,
-	"CICompilerCount": sizeFlag, "CompilerThreadStackSize": sizeFlag, "ConcGCThreads": sizeFlag,
+	"ActiveProcessorCount": intFlag, "AlwaysPreTouch": boolFlag, "ArchiveRelocationMode": intFlag,
+	"CICompilerCount": intFlag, "CompilerThreadStackSize": sizeFlag, "ConcGCThreads": intFlag,
 	"DisableAttachMechanism": boolFlag, "ExitOnOutOfMemoryError": boolFlag, "InitialHeapSize": sizeFlag,
-	"MaxDirectMemorySize": sizeFlag, "MaxHeapFreeRatio": sizeFlag, "MaxHeapSize": sizeFlag,
-	"MaxMetaspaceSize": sizeFlag, "MaxRAMPercentage": realFlag, "MinHeapFreeRatio": sizeFlag,
-	"NativeMemoryTracking": textFlag, "ParallelGCThreads": sizeFlag, "ReservedCodeCacheSize": sizeFlag,
+	"MaxDirectMemorySize": sizeFlag, "MaxHeapFreeRatio": intFlag, "MaxHeapSize": sizeFlag,
+	"MaxMetaspaceSize": sizeFlag, "MaxRAMPercentage": realFlag, "MinHeapFreeRatio": intFlag,
+	"NativeMemoryTracking": textFlag, "ParallelGCThreads": intFlag, "ReservedCodeCacheSize": sizeFlag,
 	"SharedArchiveFile": textFlag, "THPStackMitigation": boolFlag, "ThreadStackSize": sizeFlag,
-	"TieredCompilation": boolFlag, "TieredStopAtLevel": sizeFlag, "TrimNativeHeapInterval": sizeFlag,
+	"TieredCompilation": boolFlag, "TieredStopAtLevel": intFlag, "TrimNativeHeapInterval": intFlag,
 	"UseCompactObjectHeaders": boolFlag, "UseCompressedOops": boolFlag, "UseContainerSupport": boolFlag,
 	"UseSharedSpaces": boolFlag, "UseStringDeduplication": boolFlag, "UseTransparentHugePages": boolFlag,
 	"G1PeriodicGCInterval": sizeFlag, "UsePerfData": boolFlag, "CompressedClassSpaceSize": sizeFlag,
@@ -143,6 +146,12 @@ func (t *flagTable) value(at uint64, name string, kind flagKind) (string, bool) 
 	if kind == textFlag {
 		text, err := t.text(name)
 		return text, err == nil
+	}
+	if kind == intFlag {
+		// Both machines that tare runs on have the low half first.
+		var b [4]byte
+		err := t.s.mem.ReadMem(b[:], at)
+		return strconv.FormatInt(int64(int32(u32(b[:]))), 10), err == nil
 	}
 	w, err := t.s.word(at)
 	if err != nil {

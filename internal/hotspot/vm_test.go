@@ -188,6 +188,14 @@ func TestReadVM(t *testing.T) {
 					fillers++
 				}
 			}
+			for name, want := range map[string]string{
+				"ActiveProcessorCount": "-1", "TieredStopAtLevel": "4", "ParallelGCThreads": "0",
+				"ArchiveRelocationMode": "1", "TrimNativeHeapInterval": "0",
+			} {
+				if got, ok := vm.Flags[name]; ok && got != want {
+					t.Errorf("%s=%s, want %s", name, got, want)
+				}
+			}
 			if fillers < 4 {
 				t.Errorf("%d threads with a stack of 512 KiB: %+v", fillers, vm.Threads)
 			}

@@ -79,6 +79,9 @@ func parseCounter(s string) (int64, error) {
 type Pressure struct {
 	Some time.Duration // at least one task waited
 	Full time.Duration // all tasks that were not idle waited at once
+	// Some300 is the share of the last five minutes, in percent, in which at
+	// least one task waited.
+	Some300 float64
 }
 
 // ReadCgroupPressure reads memory.pressure or one of its siblings in a group's
@@ -107,6 +110,9 @@ func ParsePressure(r io.Reader) (Pressure, error) {
 		}
 		if kind == "some" {
 			p.Some, some = time.Duration(us)*time.Microsecond, true
+			if p.Some300, err = average(rest, "avg300="); err != nil {
+				return err
+			}
 		} else {
 			p.Full = time.Duration(us) * time.Microsecond
 		}
@@ -116,6 +122,20 @@ func ParsePressure(r io.Reader) (Pressure, error) {
 		err = errors.New(`no line "some"`)
 	}
 	return p, err
+}
+
+// average is the percentage that stands behind name; 0 when it is not there.
+func average(text, name string) (float64, error) {
+	_, value, ok := strings.Cut(text, name)
+	if !ok {
+		return 0, nil
+	}
+	value, _, _ = strings.Cut(value, " ")
+	n, err := strconv.ParseFloat(value, 64)
+	if err != nil || !(n >= 0 && n <= 100) {
+		return 0, errors.New("the average is not a percentage")
+	}
+	return n, nil
 }
 
 // maxCPUs bounds the numbers in a list of processors: the largest NR_CPUS of

@@ -219,10 +219,10 @@ func TestReadCgroupPressure(t *testing.T) {
 	}
 	p, err := ParsePressure(strings.NewReader(
 		"some avg10=0.22 avg60=0.17 avg300=1.11 total=58761459\nfull avg10=0.22 avg60=0.16 avg300=1.08 total=58464525\n"))
-	if err != nil || p.Some.Microseconds() != 58761459 || p.Full.Microseconds() != 58464525 {
+	if err != nil || p.Some.Microseconds() != 58761459 || p.Full.Microseconds() != 58464525 || p.Some300 != 1.11 {
 		t.Fatalf("%+v, %v", p, err)
 	}
-	for _, bad := range []string{"", "full total=1", "some avg10=0", "some total=x", "some total=-1"} {
+	for _, bad := range []string{"", "full total=1", "some avg10=0", "some total=x", "some total=-1", "some avg300=x total=1", "some avg300=101 total=1", "some avg300=NaN total=1"} {
 		if _, err := ParsePressure(strings.NewReader(bad)); err == nil {
 			t.Errorf("%q: no error", bad)
 		}
@@ -328,7 +328,7 @@ func FuzzParseCPUList(f *testing.F) {
 func FuzzParsePressure(f *testing.F) {
 	addFiles(f, "testdata/cgroup/*/sys/fs/cgroup/memory.pressure")
 	f.Fuzz(func(t *testing.T, text string) {
-		if p, err := ParsePressure(strings.NewReader(text)); err == nil && (p.Some < 0 || p.Full < 0) {
+		if p, err := ParsePressure(strings.NewReader(text)); err == nil && (p.Some < 0 || p.Full < 0 || !(p.Some300 >= 0 && p.Some300 <= 100)) {
 			t.Fatalf("%+v", p)
 		}
 	})

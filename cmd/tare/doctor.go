@@ -1,0 +1,97 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"tare/internal/doctor"
+	"tare/internal/footprint"
+	"tare/internal/hotspot"
+	"tare/internal/linux"
+	"tare/internal/report"
+)
+
+func newDoctorCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "doctor PID|main-class|jar-name|FOOTPRINT.json|-",
+		Short: "What costs a JVM memory without need, and what to do about it",
+		Long: `Doctor weighs a running JVM, or reads a footprint that tare weigh --json saved,
+and lists what costs memory without need, endangers the JVM, or misleads who
+looks at it: most bytes at stake first, each with the option that helps, the
+evidence, and how sure it is. A rule that lacks what it needs says nothing.
+
+Nothing is sent to the JVM: no signal, no attach, no safepoint. What ends in
+.json is a saved footprint, and - is one on standard input.`,
+		Example: `  tare doctor 4242
+  tare weigh app.jar --json > footprint.json
+  tare doctor footprint.json --json`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				return nil
+			}
+			return &exitError{exitUsage, errors.New("doctor takes one JVM (a PID, a main class or a jar's name) or one saved footprint\nlist the JVMs on this machine with: tare weigh --list")}
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			f, err := footprintOf(cmd.Context(), cmd.InOrStdin(), args[0])
+			if err != nil {
+				return err
+			}
+			r := doctor.Diagnose(f)
+			if asJSON {
+				return writeJSON(cmd.OutOrStdout(), r)
+			}
+			return report.Findings(cmd.OutOrStdout(), r)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON (schema "+doctor.Schema+")")
+	return cmd
+}
+
+// footprintOf weighs a running JVM, or reads a saved footprint.
+func footprintOf(ctx context.Context, stdin io.Reader, name string) (*footprint.Footprint, error) {
+	if name == "-" || strings.HasSuffix(name, ".json") {
+		f, err := savedFootprint(stdin, name)
+		if err != nil {
+			return nil, &exitError{exitTarget, fmt.Errorf("%w\nsave a footprint with: tare weigh PID --json > footprint.json", err)}
+		}
+		return f, nil
+	}
+	proc := linux.NewFS("/proc")
+	target, err := hotspot.Resolve(proc, name)
+	if err != nil {
+		return nil, targetError(err)
+	}
+	f, err := footprint.WeighTarget(ctx, target, footprint.Options{Proc: proc})
+	if err != nil {
+		return nil, targetError(err)
+	}
+	return f, nil
+}
+
+// savedFootprint reads the file name, or standard input for "-".
+func savedFootprint(stdin io.Reader, name string) (*footprint.Footprint, error) {
+	if name == "-" {
+		f, err := footprint.Decode(stdin)
+		if err != nil {
+			return nil, fmt.Errorf("standard input: %w", err)
+		}
+		return f, nil
+	}
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	f, err := footprint.Decode(file)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return f, nil
+}
