@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tare/internal/doctor"
 	"tare/internal/footprint"
 	"tare/internal/hotspot"
 	"tare/internal/linux"
@@ -69,7 +70,13 @@ func weigh(ctx context.Context, w io.Writer, name string, opts weighOptions) err
 	if opts.json {
 		return writeJSON(w, f)
 	}
-	return report.Footprint(w, f)
+	if err := report.Footprint(w, f); err != nil {
+		return err
+	}
+	if n := len(doctor.Examine(f)); n > 0 {
+		_, err = fmt.Fprintf(w, "\n  what could be done: tare doctor %d (findings: %d)\n", f.PID, n)
+	}
+	return err
 }
 
 func writeJSON(w io.Writer, v any) error {
