@@ -76,7 +76,7 @@ func run(repeats int) error {
 		shares, rates, minutes = append(shares, share), append(rates, rate), append(minutes, took.Minutes())
 		line := fmt.Sprintf("| %d | %s | %d | %d | %.2f | %.0f → %.0f | %d of %d | %d | %s | `%s` |", i+1, f.JDK,
 			f.AsGiven.LimitBytes>>20, f.LimitBytes>>20, share, f.AsGiven.Throughput, f.Recommended.Throughput,
-			passed, len(f.Confirmations), len(f.Trials), took.Round(time.Second), strings.Join(append(f.Env, f.Options...), " "))
+			passed, len(f.Confirmations), len(f.Trials), took.Round(time.Second), withoutHome(append(f.Env, f.Options...)))
 		fmt.Println(line)
 		fmt.Fprintln(&b, line)
 	}
@@ -100,4 +100,13 @@ func demo() (*fitted, error) {
 		return nil, fmt.Errorf("the demo's result: %w", err)
 	}
 	return &f, nil
+}
+
+// withoutHome joins options, with the user's folder written as ~.
+func withoutHome(options []string) string {
+	text := strings.Join(options, " ")
+	if home, err := os.UserHomeDir(); err == nil {
+		text = strings.ReplaceAll(text, home, "~")
+	}
+	return text
 }
