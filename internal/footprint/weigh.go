@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+	"syscall"
 	"time"
 
 	"tare/internal/hotspot"
@@ -67,7 +68,7 @@ func WeighTarget(ctx context.Context, target *hotspot.Target, opts Options) (*Fo
 	f, err := weigh(ctx, target, opts)
 	// What was read of a process that has ended meanwhile is not to be
 	// trusted, nor are the errors that it caused.
-	if !target.StillThere(opts.Proc) {
+	if !target.StillThere(opts.Proc) || errors.Is(err, syscall.ESRCH) || errors.Is(err, errNoMappings) {
 		return nil, fmt.Errorf("process %d ended while it was weighed: %w", target.PID, hotspot.ErrNoProcess)
 	}
 	if errors.Is(err, fs.ErrPermission) {
@@ -85,6 +86,9 @@ func weigh(ctx context.Context, target *hotspot.Target, opts Options) (*Footprin
 	if err := s.readPages(opts.Proc); err != nil {
 		return nil, err
 	}
+	if len(s.vmas) == 0 {
+		return nil, errNoMappings
+	}
 	s.layout = newLayout(s.vmas, memoryOf(mem), uint64(os.Getpagesize()))
 	if mem != nil {
 		s.readStackPointers(opts.Proc)
@@ -99,6 +103,10 @@ func weigh(ctx context.Context, target *hotspot.Target, opts Options) (*Footprin
 	}
 	return s.footprint(s.attribute()), nil
 }
+
+// errNoMappings says that a process has given its memory back: it ends, and may
+// for a moment look alive otherwise.
+var errNoMappings = errors.New("no mappings")
 
 // closed stands for memory that may not be read.
 type closed struct{}
