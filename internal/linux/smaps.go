@@ -81,16 +81,18 @@ func ParseSmaps(r io.Reader) ([]VMA, error) {
 	sc := bufio.NewScanner(r)
 	sc.Buffer(make([]byte, 0, 64<<10), 1<<20)
 	var vmas []VMA
+	var passed VMA // takes the fields of a mapping that is passed over
+	current := (*VMA)(nil)
 	for line := 1; sc.Scan(); line++ {
 		text := sc.Bytes()
 		if len(text) == 0 {
 			continue
 		}
 		if isFieldLine(text) {
-			if len(vmas) == 0 {
+			if current == nil {
 				return nil, fmt.Errorf("line %d: field before the first mapping: %q", line, text)
 			}
-			if err := vmas[len(vmas)-1].setField(text); err != nil {
+			if err := current.setField(text); err != nil {
 				return nil, fmt.Errorf("line %d: %w", line, err)
 			}
 			continue
@@ -99,13 +101,21 @@ func ParseSmaps(r io.Reader) ([]VMA, error) {
 		if err != nil {
 			return nil, fmt.Errorf("line %d: %w", line, err)
 		}
+		// The kernel lists a piece at a time. A mapping that grew or merged in
+		// between may begin before the end of the last one: the rest counts.
 		if n := len(vmas); n > 0 && v.Start < vmas[n-1].End {
-			return nil, fmt.Errorf("line %d: mapping overlaps the one before: %q", line, text)
+			v.Offset += vmas[n-1].End - v.Start
+			v.Start = vmas[n-1].End
+		}
+		if v.End <= v.Start {
+			current = &passed
+			continue
 		}
 		if len(vmas) == maxVMAs {
 			return nil, fmt.Errorf("line %d: more than %d mappings", line, maxVMAs)
 		}
 		vmas = append(vmas, v)
+		current = &vmas[len(vmas)-1]
 	}
 	if err := sc.Err(); err != nil {
 		return nil, err

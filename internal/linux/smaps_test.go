@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -79,13 +80,36 @@ func TestParseSmapsRejects(t *testing.T) {
 		"7e00-7f00 rw 0 00:00 0\n",
 		"1000-2000 rw-p 0 00:00 0\nRss: 4 MB\n",
 		"1000-2000 rw-p 0 00:00 0\nRss: -4 kB\n",
-		"2000-3000 rw-p 0 00:00 0\n1000-2000 rw-p 0 00:00 0\n",
 	} {
 		if _, err := parseSmapsText(text); err == nil {
 			t.Errorf("accepted %q", text)
 		} else if !strings.Contains(err.Error(), "line ") {
 			t.Errorf("error without a line: %v", err)
 		}
+	}
+}
+
+// The list is made a piece at a time while the process goes on.
+func TestParseSmapsOfAChangingProcess(t *testing.T) {
+	const text = `1000-3000 rw-p 0 00:00 0
+Rss: 8 kB
+2000-5000 rw-p 0 00:00 0
+Rss: 12 kB
+4000-5000 rw-p 0 00:00 0
+Rss: 4 kB
+6000-7000 rw-p 0 00:00 0
+`
+	vmas, err := parseSmapsText(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []VMA{
+		{Start: 0x1000, End: 0x3000, Perms: "rw-p", RSS: 8 << 10},
+		{Start: 0x3000, End: 0x5000, Perms: "rw-p", Offset: 0x1000, RSS: 12 << 10},
+		{Start: 0x6000, End: 0x7000, Perms: "rw-p"},
+	}
+	if !slices.Equal(vmas, want) {
+		t.Errorf("got %+v, want %+v", vmas, want)
 	}
 }
 
