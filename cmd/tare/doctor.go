@@ -1,19 +1,11 @@
 package main
 
 import (
-	"context"
 	"errors"
-	"fmt"
-	"io"
-	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"tare/internal/doctor"
-	"tare/internal/footprint"
-	"tare/internal/hotspot"
-	"tare/internal/linux"
 	"tare/internal/report"
 )
 
@@ -52,46 +44,4 @@ Nothing is sent to the JVM: no signal, no attach, no safepoint. What ends in
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON (schema "+doctor.Schema+")")
 	return cmd
-}
-
-// footprintOf weighs a running JVM, or reads a saved footprint.
-func footprintOf(ctx context.Context, stdin io.Reader, name string) (*footprint.Footprint, error) {
-	if name == "-" || strings.HasSuffix(name, ".json") {
-		f, err := savedFootprint(stdin, name)
-		if err != nil {
-			return nil, &exitError{exitTarget, fmt.Errorf("%w\nsave a footprint with: tare weigh PID --json > footprint.json", err)}
-		}
-		return f, nil
-	}
-	proc := linux.NewFS("/proc")
-	target, err := hotspot.Resolve(proc, name)
-	if err != nil {
-		return nil, targetError(err)
-	}
-	f, err := footprint.WeighTarget(ctx, target, footprint.Options{Proc: proc})
-	if err != nil {
-		return nil, targetError(err)
-	}
-	return f, nil
-}
-
-// savedFootprint reads the file name, or standard input for "-".
-func savedFootprint(stdin io.Reader, name string) (*footprint.Footprint, error) {
-	if name == "-" {
-		f, err := footprint.Decode(stdin)
-		if err != nil {
-			return nil, fmt.Errorf("standard input: %w", err)
-		}
-		return f, nil
-	}
-	file, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	f, err := footprint.Decode(file)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	return f, nil
 }
