@@ -83,7 +83,7 @@ func FuzzDecode(f *testing.F) {
 		}
 		again, err := json.Marshal(got)
 		if err != nil {
-			t.Skip(err) // a year that JSON cannot have
+			return // a year that JSON cannot have
 		}
 		same, err := Decode(bytes.NewReader(again))
 		if err != nil {
