@@ -7,11 +7,23 @@ import (
 	"io"
 	"os"
 	"sort"
+	"sync"
 )
 
 // ErrNotResident says that a page is not in memory and was therefore not
 // read: reading it would have brought it in.
 var ErrNotResident = errors.New("page is not resident")
+
+// notResidentError is ErrNotResident at an address. It happens often and is
+// seldom shown: its text is made when that is asked for.
+type notResidentError struct{ addr uint64 }
+
+func (e *notResidentError) Error() string {
+	return fmt.Sprintf("reading at %#x: %v", e.addr, ErrNotResident)
+}
+
+// Unwrap is ErrNotResident.
+func (e *notResidentError) Unwrap() error { return ErrNotResident }
 
 // Mem reads the memory of another process through /proc/PID/mem without
 // changing it: a page that is not resident is never touched. Where such a
@@ -28,17 +40,27 @@ type Mem struct {
 	pageSize uint64
 	block    uint64
 	vmas     []VMA
-	blocks   map[uint64]memBlock
+	blocks   map[uint64]*memBlock
 	files    map[string]*os.File
+	entries  [blockSize / 4096 * 8]byte // of the page map
 }
 
+// blockSize is how much is read at once: small, for most of what is read of a
+// JVM lies scattered.
+const blockSize = 16 << 10
+
+// memBlock is a block as it was read. Only its valid pages hold anything.
 type memBlock struct {
 	data  []byte
-	valid []bool // by page
+	valid uint64 // a bit for each page
 }
 
-// maxBlocks bounds what is kept of a process: 256 MiB.
-const maxBlocks = 4096
+// blockPool keeps blocks from one Mem for the next: with a series of
+// weighings, making them anew would cost more than filling them.
+var blockPool sync.Pool
+
+// maxBlocks bounds what is kept of a process: 256 MiB, more with larger pages.
+const maxBlocks = 256 << 20 / blockSize
 
 // OpenMem opens the memory of process pid, whose mappings are vmas. It needs
 // the permission to trace the process (ptrace(2), PTRACE_MODE_ATTACH), and
@@ -56,14 +78,18 @@ func (fs FS) OpenMem(pid int, vmas []VMA) (*Mem, error) {
 	page := uint64(os.Getpagesize())
 	return &Mem{
 		fs: fs, pid: pid, mem: mem, pagemap: pagemap,
-		pageSize: page, block: max(64<<10, page), vmas: vmas,
-		blocks: map[uint64]memBlock{}, files: map[string]*os.File{},
+		pageSize: page, block: max(blockSize, page), vmas: vmas,
+		blocks: map[uint64]*memBlock{}, files: map[string]*os.File{},
 	}, nil
 }
 
 // Close releases the files.
 func (m *Mem) Close() error {
 	err := errors.Join(m.mem.Close(), m.pagemap.Close())
+	for _, b := range m.blocks {
+		blockPool.Put(b)
+	}
+	m.blocks = nil
 	for _, f := range m.files {
 		if f != nil {
 			f.Close()
@@ -84,8 +110,8 @@ func (m *Mem) ReadMem(p []byte, addr uint64) error {
 			return err
 		}
 		page := (addr - base) / m.pageSize
-		if !b.valid[page] {
-			return fmt.Errorf("reading at %#x: %w", addr, ErrNotResident)
+		if b.valid&(1<<page) == 0 {
+			return &notResidentError{addr}
 		}
 		pageEnd := (page + 1) * m.pageSize
 		n := copy(p, b.data[addr-base:pageEnd])
@@ -94,21 +120,22 @@ func (m *Mem) ReadMem(p []byte, addr uint64) error {
 	return nil
 }
 
-func (m *Mem) load(base uint64) (memBlock, error) {
+func (m *Mem) load(base uint64) (*memBlock, error) {
 	if b, ok := m.blocks[base]; ok {
 		return b, nil
 	}
 	if len(m.blocks) >= maxBlocks {
-		return memBlock{}, fmt.Errorf("reading at %#x: more than %d blocks of the process read already", base, maxBlocks)
+		return nil, fmt.Errorf("reading at %#x: more than %d blocks of the process read already", base, maxBlocks)
 	}
 	pages := m.block / m.pageSize
-	b := memBlock{data: make([]byte, m.block), valid: make([]bool, pages)}
-	entries := make([]byte, pages*8)
+	entries := m.entries[:pages*8]
+	clear(entries)
 	// Beyond the end of user space the page map ends early: those entries
 	// stay zero, that is, not present.
 	if _, err := m.pagemap.ReadAt(entries, int64(base/m.pageSize*8)); err != nil && !errors.Is(err, io.EOF) {
-		return memBlock{}, fmt.Errorf("reading the page map at %#x: %w", base, err)
+		return nil, fmt.Errorf("reading the page map at %#x: %w", base, err)
 	}
+	b := m.emptyBlock()
 	state := func(page uint64) uint64 { return binary.NativeEndian.Uint64(entries[page*8:]) }
 	for page := uint64(0); page < pages; {
 		end := page + 1
@@ -117,8 +144,8 @@ func (m *Mem) load(base uint64) (memBlock, error) {
 				end++
 			}
 			m.fill(b, base, page, end)
-		} else if state(page)&pagemapSwapped == 0 {
-			b.valid[page] = m.fillFromFile(b.data[page*m.pageSize:end*m.pageSize], base+page*m.pageSize)
+		} else if state(page)&pagemapSwapped == 0 && m.fillFromFile(b.data[page*m.pageSize:end*m.pageSize], base+page*m.pageSize) {
+			b.valid |= 1 << page
 		}
 		page = end
 	}
@@ -126,12 +153,20 @@ func (m *Mem) load(base uint64) (memBlock, error) {
 	return b, nil
 }
 
+func (m *Mem) emptyBlock() *memBlock {
+	if b, ok := blockPool.Get().(*memBlock); ok {
+		b.valid = 0
+		return b
+	}
+	return &memBlock{data: make([]byte, m.block)}
+}
+
 // fill reads the resident pages [page, end) of a block. Guard pages and
 // mappings that went away in between stay invalid.
-func (m *Mem) fill(b memBlock, base, page, end uint64) {
+func (m *Mem) fill(b *memBlock, base, page, end uint64) {
 	n, _ := m.mem.ReadAt(b.data[page*m.pageSize:end*m.pageSize], int64(base+page*m.pageSize))
 	for p := page; p < page+uint64(n)/m.pageSize; p++ {
-		b.valid[p] = true
+		b.valid |= 1 << p
 	}
 }
 

@@ -26,7 +26,7 @@ const (
 	pagemapScan   = 0xc0606610 // _IOWR('f', 16, struct pm_scan_arg)
 	pageIsPresent = 1 << 3
 	pageIsPfnzero = 1 << 5
-	scanRegions   = 4096
+	scanRegions   = 1024
 )
 
 type pmScanArg struct {
@@ -59,6 +59,19 @@ func (fs FS) ResidentPages(pid int, vmas []VMA) ([]PageRun, error) {
 		return nil, fmt.Errorf("scanning %s: %w", f.Name(), err)
 	}
 	return countedRuns(runs, vmas), nil
+}
+
+// CanScanPages says whether the resident pages of process pid can be found
+// without the Rss of its mappings: with PAGEMAP_SCAN.
+func (fs FS) CanScanPages(pid int) bool {
+	f, err := os.Open(fs.Path(pid, "pagemap"))
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	page := uint64(os.Getpagesize())
+	_, err = scanPagemap(f, []VMA{{Start: page, End: 2 * page}})
+	return err == nil
 }
 
 func scanPagemap(f *os.File, vmas []VMA) ([]PageRun, error) {

@@ -79,7 +79,7 @@ func (fs FS) Maps(pid int) ([]VMA, error) { return open(fs, pid, "maps", ParseSm
 // ParseSmaps parses the text of smaps, smaps_rollup or maps.
 func ParseSmaps(r io.Reader) ([]VMA, error) {
 	sc := bufio.NewScanner(r)
-	sc.Buffer(make([]byte, 0, 64<<10), 1<<20)
+	sc.Buffer(make([]byte, 0, 8<<10), 1<<20)
 	var vmas []VMA
 	var passed VMA // takes the fields of a mapping that is passed over
 	current := (*VMA)(nil)
