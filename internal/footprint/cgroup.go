@@ -22,6 +22,10 @@ func (s *scan) readCgroup(proc linux.FS) {
 			anonymous += s.vmas[i].Anonymous
 		}
 		s.cgroup = newCgroup(m, anonymous)
+		if s.series.lean() {
+			s.cgroup.Parts = nil
+			return nil
+		}
 		cpus, limited, err := groups.CPUQuota(s.target.PID)
 		if limited {
 			s.cgroup.CPUs = &cpus

@@ -22,12 +22,16 @@ type Options struct {
 	// detail, through the attach mechanism. Without it nothing is sent to
 	// the JVM.
 	Attach bool
+	// Series is what is kept from one weighing of a JVM to the next; nil for
+	// a single one.
+	Series *Series
 }
 
 // scan is what was read of one JVM for one footprint.
 type scan struct {
 	proc    linux.FS
 	target  *hotspot.Target
+	series  *Series
 	vm      *hotspot.VM // empty when the JVM's memory is closed
 	vmas    []linux.VMA
 	runs    []linux.PageRun
@@ -78,7 +82,7 @@ func WeighTarget(ctx context.Context, target *hotspot.Target, opts Options) (*Fo
 }
 
 func weigh(ctx context.Context, target *hotspot.Target, opts Options) (*Footprint, error) {
-	s := &scan{proc: opts.Proc, target: target, vm: &hotspot.VM{}}
+	s := &scan{proc: opts.Proc, target: target, series: opts.Series, vm: &hotspot.VM{}}
 	mem := s.readJVM(opts.Proc)
 	if mem != nil {
 		defer mem.Close()
@@ -94,7 +98,9 @@ func weigh(ctx context.Context, target *hotspot.Target, opts Options) (*Footprin
 		s.readStackPointers(opts.Proc)
 	}
 	s.readCgroup(opts.Proc)
-	s.readHost(opts.Proc)
+	if !s.series.lean() {
+		s.readHost(opts.Proc)
+	}
 	if opts.Attach {
 		// Last, for the first attach makes the JVM grow.
 		if err := s.readTracking(ctx, opts.Proc); err != nil {
@@ -141,7 +147,7 @@ func (s *scan) readJVM(proc linux.FS) *linux.Mem {
 		if mem, err = proc.OpenMem(s.target.PID, s.target.VMAs); err != nil {
 			return err
 		}
-		vm, err := hotspot.ReadVM(mem, s.target.LibjvmBase)
+		vm, err := s.series.readVM(mem, s.target)
 		if err != nil {
 			return err
 		}
@@ -166,7 +172,7 @@ func (s *scan) readPages(proc linux.FS) error {
 	pid := s.target.PID
 	s.time = time.Now()
 	if err := s.timed("smaps", func() (err error) {
-		s.vmas, err = proc.Smaps(pid)
+		s.vmas, err = s.series.mappings(proc, s.target)
 		return err
 	}); err != nil {
 		return err
@@ -176,6 +182,9 @@ func (s *scan) readPages(proc linux.FS) error {
 		return err
 	}); err != nil {
 		return err
+	}
+	if s.series.lean() {
+		return nil
 	}
 	// The sum is a check, not a part: without it the rows still add up.
 	_ = s.timed("smaps_rollup", func() (err error) {
@@ -256,9 +265,13 @@ func (s *scan) attribute() []segment {
 		if g.owner != Unattributed || !g.vma.Writable() {
 			continue
 		}
-		more = append(more, l.chunks(g.span)...)
 		i := l.at(g.start)
-		if table, ok := l.sideTable(i, sizes); ok && table.start >= g.start {
+		table, isTable := l.sideTable(i, sizes)
+		// A table is large, and searching it for chunks takes long.
+		if _, chunk := l.chunkAt(g.start); chunk || !isTable || table != g.span {
+			more = append(more, l.chunks(g.span)...)
+		}
+		if isTable && table.start >= g.start {
 			more = append(more, claim{table, GC, Layout, rankTable, "tables"})
 		} else if l.looksLikeStack(i, s.stackSizes()) {
 			more = append(more, claim{g.span, ThreadStacks, Layout, rankStack, ""})

@@ -171,7 +171,8 @@ type PerfCounters struct {
 	// SafepointTime and ApplicationTime are what the JVM counted while
 	// stopped and while running. Safepoints are a superset of pauses.
 	SafepointTime, ApplicationTime time.Duration
-	LoadedClasses                  int64
+	// LoadedClasses and UnloadedClasses are counted since the start.
+	LoadedClasses, UnloadedClasses int64
 }
 
 // GCTime is the time in all collectors together.
@@ -208,6 +209,7 @@ func (p *PerfData) Counters() PerfCounters {
 		SafepointTime:   p.ticks("sun.rt.safepointTime"),
 		ApplicationTime: p.ticks("sun.rt.applicationTime"),
 		LoadedClasses:   max(0, addBytes(p.long("java.cls.loadedClasses"), p.long("java.cls.sharedLoadedClasses"))),
+		UnloadedClasses: max(0, addBytes(p.long("java.cls.unloadedClasses"), p.long("java.cls.sharedUnloadedClasses"))),
 	}
 	for i := range perfMaxCollectors {
 		prefix := "sun.gc.collector." + strconv.Itoa(i) + "."

@@ -79,31 +79,61 @@ const (
 // ReadVM reads the JVM whose libjvm is mapped at base. It fails when the
 // JVM's tables cannot be read at all.
 func ReadVM(mem Memory, base uint64) (*VM, error) {
-	s, err := readStructs(mem, base)
+	s, err := ReadStructs(mem, base)
 	if err != nil {
-		return nil, fmt.Errorf("reading the JVM's own description (vmStructs): %w", err)
+		return nil, err
 	}
+	return s.readVM(mem, nil), nil
+}
+
+// ReadVMAgain reads a JVM that was read before, by the tables that were read
+// then, and keeps of last, which may be nil, what cannot have changed: version,
+// flags, and the classes unless any was loaded or unloaded. Flags that can be
+// set while the JVM runs decide on nothing that is read here.
+func ReadVMAgain(mem Memory, s *Structs, last *VM) *VM {
+	return s.of(mem).readVM(mem, last)
+}
+
+// vmPart is a part of what is read of a JVM.
+type vmPart struct {
+	name string
+	read func(*Structs) error
+}
+
+func (s *Structs) readVM(mem Memory, last *VM) *VM {
 	vm := &VM{}
-	for _, part := range []struct {
-		name string
-		read func(*Structs) error
-	}{
-		{"version", vm.readVersion},
-		{"flags", vm.readFlags},
-		{"heap", vm.readHeap},
-		{"heap spaces", vm.readSpaces},
-		{"code cache", vm.readCodeHeaps},
-		{"threads", vm.readThreads},
-		{"class archive", vm.readArchive},
-		{"performance data", vm.readPerfData},
-		{"card table", vm.readCardTable},
-		{"classes", vm.readClasses},
-	} {
+	parts := []vmPart{{"version", vm.readVersion}, {"flags", vm.readFlags}}
+	if last != nil && len(last.Problems) == 0 {
+		parts = nil
+		vm.Version, vm.Major, vm.Collector, vm.NMT, vm.Flags = last.Version, last.Major, last.Collector, last.NMT, last.Flags
+		vm.ClassSpaceBytes, vm.StackBytes, vm.MarkStackBytes = last.ClassSpaceBytes, last.StackBytes, last.MarkStackBytes
+	}
+	parts = append(parts,
+		vmPart{"heap", vm.readHeap},
+		vmPart{"heap spaces", vm.readSpaces},
+		vmPart{"code cache", vm.readCodeHeaps},
+		vmPart{"threads", vm.readThreads},
+		vmPart{"class archive", vm.readArchive},
+		vmPart{"performance data", vm.readPerfData},
+		vmPart{"card table", vm.readCardTable},
+		vmPart{"classes", func(s *Structs) error {
+			if last != nil && sameClasses(vm.Counters, last.Counters) {
+				vm.Classes, vm.Metadata = last.Classes, last.Metadata
+				return nil
+			}
+			return vm.readClasses(s)
+		}})
+	for _, part := range parts {
 		if err := part.read(s); err != nil {
 			vm.Problems = append(vm.Problems, fmt.Errorf("%s: %w", part.name, err))
 		}
 	}
-	return vm, nil
+	return vm
+}
+
+// sameClasses says that no class was loaded or unloaded between two readings.
+func sameClasses(a, b *PerfCounters) bool {
+	return a != nil && b != nil && a.LoadedClasses > 0 && a.LoadedClasses == b.LoadedClasses && a.UnloadedClasses == b.UnloadedClasses
 }
 
 var jreVersion = regexp.MustCompile(`JRE \(([0-9][0-9A-Za-z._]*)`)

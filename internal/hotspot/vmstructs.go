@@ -30,18 +30,25 @@ const (
 // ErrNoField says that this JVM version does not describe a field.
 var ErrNoField = errors.New("field not described by this JVM")
 
-// readStructs reads the tables of the libjvm that is mapped at base.
-func readStructs(mem Memory, base uint64) (*Structs, error) {
+// of is the same description of the same JVM, read through another Memory: the
+// tables are constants of libjvm.
+func (s *Structs) of(mem Memory) *Structs {
+	return &Structs{mem: mem, fields: s.fields, types: s.types}
+}
+
+// ReadStructs reads the tables of the libjvm that is mapped at base.
+func ReadStructs(mem Memory, base uint64) (*Structs, error) {
+	const what = "reading the JVM's own description (vmStructs)"
 	lib, err := openLibrary(mem, base)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", what, err)
 	}
 	s := &Structs{mem: mem, fields: map[string]field{}, types: map[string]uint64{}}
 	if err := s.readFields(lib); err != nil {
-		return nil, fmt.Errorf("gHotSpotVMStructs: %w", err)
+		return nil, fmt.Errorf("%s: gHotSpotVMStructs: %w", what, err)
 	}
 	if err := s.readTypes(lib); err != nil {
-		return nil, fmt.Errorf("gHotSpotVMTypes: %w", err)
+		return nil, fmt.Errorf("%s: gHotSpotVMTypes: %w", what, err)
 	}
 	return s, nil
 }

@@ -1,0 +1,98 @@
+package footprint
+
+import (
+	"tare/internal/hotspot"
+	"tare/internal/linux"
+)
+
+// Series is what weighings of one JVM, one after the other, keep from each
+// other: only what cannot change. The target must be found anew for each.
+//
+// Unless Full is set it also leaves out what takes the kernel long to count
+// and says nothing of owners: then PSSBytes, RollupRSSBytes, AnonymousBytes,
+// SwapBytes and HugeBytes mean nothing, the host is missing, and of the control
+// group there are but usage, limit and headroom. Both together make a weighing
+// cost a third.
+type Series struct {
+	Full bool
+
+	birth   linux.Birth
+	libjvm  uint64
+	structs *hotspot.Structs
+	last    *hotspot.VM
+	scans   bool // the kernel can scan pages
+	// flags are the flags of mappings by what is mapped; anonymous memory
+	// has none that matter.
+	flags map[mapped]string
+}
+
+// lean says that only owners are to be weighed.
+func (sr *Series) lean() bool { return sr != nil && !sr.Full }
+
+// mapped is what a mapping maps.
+type mapped struct {
+	path  string
+	inode uint64
+}
+
+// readVM reads the JVM, by tables that were read before.
+func (sr *Series) readVM(mem hotspot.Memory, t *hotspot.Target) (*hotspot.VM, error) {
+	if sr == nil {
+		return hotspot.ReadVM(mem, t.LibjvmBase)
+	}
+	if sr.structs == nil || sr.birth != t.Birth || sr.libjvm != t.LibjvmBase {
+		structs, err := hotspot.ReadStructs(mem, t.LibjvmBase)
+		if err != nil {
+			return nil, err
+		}
+		sr.birth, sr.libjvm, sr.structs, sr.last = t.Birth, t.LibjvmBase, structs, nil
+	}
+	if sr.Full {
+		return hotspot.ReadVMAgain(mem, sr.structs, nil), nil
+	}
+	sr.last = hotspot.ReadVMAgain(mem, sr.structs, sr.last)
+	return sr.last, nil
+}
+
+// mappings reads the mappings. Lean, those do that the target was found with:
+// smaps costs the kernel a walk over all pages, and is needed only for the
+// flags of what was not mapped before, and for finding resident pages before
+// Linux 6.7.
+func (sr *Series) mappings(proc linux.FS, t *hotspot.Target) ([]linux.VMA, error) {
+	if !sr.lean() {
+		return proc.Smaps(t.PID)
+	}
+	if sr.scans = sr.scans || proc.CanScanPages(t.PID); !sr.scans {
+		return proc.Smaps(t.PID)
+	}
+	if sr.addFlags(t.VMAs) {
+		return t.VMAs, nil
+	}
+	vmas, err := proc.Smaps(t.PID)
+	if err != nil {
+		return nil, err
+	}
+	sr.flags = make(map[mapped]string, len(vmas))
+	for i := range vmas {
+		if v := &vmas[i]; v.Path != "" {
+			sr.flags[mapped{v.Path, v.Inode}] = v.Flags
+		}
+	}
+	sr.addFlags(t.VMAs) // what has just gone has none
+	return t.VMAs, nil
+}
+
+// addFlags adds the flags to mappings, and says whether all are known.
+func (sr *Series) addFlags(vmas []linux.VMA) bool {
+	all := true
+	for i := range vmas {
+		v := &vmas[i]
+		if v.Path == "" {
+			continue
+		}
+		flags, ok := sr.flags[mapped{v.Path, v.Inode}]
+		all = all && ok
+		v.Flags = flags
+	}
+	return all
+}
