@@ -19,9 +19,9 @@ func newDiffCommand() *cobra.Command {
 		Long: `Diff compares two footprints by owner, the largest change first. The changes
 add up to the difference of the Rss exactly.
 
-A and B are each a saved footprint or a live JVM. What ends in .json is a file
-that tare weigh --json wrote, what ends in .jsonl holds one footprint a line, of
-which the last whole line counts; - is one on standard input. A JVM is named by PID, main class
+A and B are each a saved footprint or a live JVM. What ends in .json or .jsonl is
+a file that tare weigh --json or tare watch --record wrote, of which the last
+whole line counts; - is one on standard input. A JVM is named by PID, main class
 or jar, and weighed now.
 
 The exit code is 0 whether they differ or not.`,

@@ -27,6 +27,7 @@ that an application passes its load with.
 
   tare weigh PID     where every resident page of a JVM goes
   tare doctor PID    what costs memory without need, and what to do about it
+  tare watch PID     the same as it changes, live or as a record
   tare diff A B      what changed between two footprints
   tare fit -- java … the smallest memory limit that passes, and the options for it
   tare jdks          the JDKs on this machine
@@ -52,7 +53,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return &exitError{exitUsage, fmt.Errorf("%w\nsee: %s --help", err, cmd.CommandPath())}
 	})
-	root.AddCommand(newWeighCommand(), newDoctorCommand(), newDiffCommand(), newFitCommand(), newJDKsCommand())
+	root.AddCommand(newWeighCommand(), newDoctorCommand(), newWatchCommand(), newDiffCommand(), newFitCommand(), newJDKsCommand())
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return exitOK

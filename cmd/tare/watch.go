@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"tare/internal/hotspot"
+	"tare/internal/linux"
+	"tare/internal/report"
+	"tare/internal/watch"
+)
+
+type watchOptions struct {
+	interval time.Duration
+	count    int
+	record   string
+}
+
+// minInterval keeps a watch from becoming a load of its own.
+const minInterval = 100 * time.Millisecond
+
+func newWatchCommand() *cobra.Command {
+	var opts watchOptions
+	cmd := &cobra.Command{
+		Use:   "watch PID|main-class|jar-name",
+		Short: "The footprint of a running JVM as it changes",
+		Long: `Watch weighs a running JVM again and again: a live view on a terminal, else one
+line for each weighing. As with weigh, nothing is sent to the JVM.
+
+Keys: q quits, p pauses the picture (a record goes on). The watch ends with the
+JVM, and leaves the last picture; the exit code is then 0.
+
+With --record each footprint is appended to a file as one line of JSON, which
+tare diff reads. What was recorded stays readable when tare is killed.`,
+		Example: `  tare watch app.jar
+  tare watch 4242 --interval 10s --record app.jsonl
+  tare watch app.jar --count 60 | tee app.log`,
+		Args: func(_ *cobra.Command, args []string) error {
+			switch {
+			case len(args) != 1:
+				return &exitError{exitUsage, errors.New("watch takes one JVM: a PID, a main class or a jar's name\nlist the JVMs on this machine with: tare weigh --list")}
+			case opts.interval < minInterval:
+				return &exitError{exitUsage, fmt.Errorf("--interval %s is less than %s", opts.interval, minInterval)}
+			case opts.count < 0:
+				return &exitError{exitUsage, fmt.Errorf("--count %d is less than 0", opts.count)}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runWatch(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout(), args[0], opts)
+		},
+	}
+	cmd.Flags().DurationVar(&opts.interval, "interval", time.Second, "time between two weighings")
+	cmd.Flags().IntVar(&opts.count, "count", 0, "end after so many weighings; 0 is without an end")
+	cmd.Flags().StringVar(&opts.record, "record", "", "append each footprint to this `file` as a line of JSON")
+	return cmd
+}
+
+func runWatch(ctx context.Context, in io.Reader, out io.Writer, name string, opts watchOptions) error {
+	proc := linux.NewFS("/proc")
+	target, err := hotspot.Resolve(proc, name)
+	if err != nil {
+		return targetError(err)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	ticker := time.NewTicker(opts.interval)
+	defer ticker.Stop()
+	s := &watch.Session{Weigh: watch.Of(proc, target, opts.record != ""), Ticks: ticker.C, Count: opts.count}
+	if opts.record != "" {
+		if s.Record, err = watch.OpenRecord(opts.record); err != nil {
+			cancel()
+			return err
+		}
+	}
+	if screen, ok := terminals(in, out); ok {
+		err = watch.Screen(ctx, in, out, s, opts.interval, opts.record, report.StyleFor(screen))
+	} else {
+		err = watch.Lines(ctx, out, s)
+	}
+	cancel() // so that Close need not wait for a tick
+	return targetError(errors.Join(err, s.Close()))
+}
+
+// terminals says whether a live view can be shown and answer to keys.
+func terminals(in io.Reader, out io.Writer) (*os.File, bool) {
+	i, ok1 := in.(*os.File)
+	o, ok2 := out.(*os.File)
+	return o, ok1 && ok2 && report.IsTerminal(i) && report.IsTerminal(o) && os.Getenv("TERM") != "dumb"
+}
