@@ -35,6 +35,9 @@ func (s Setup) with(options, env []string) Setup {
 	return out
 }
 
+// empty says that nothing is added to what was given.
+func (s Setup) empty() bool { return len(s.Options) == 0 && len(s.Env) == 0 }
+
 // heapBytes is the -Xmx of the setup, 0 without one.
 func (s Setup) heapBytes() int64 {
 	for _, o := range s.Options {

@@ -201,10 +201,11 @@ func (s *Search) Run(ctx context.Context) (*Found, error) {
 	if err := s.runBaselines(ctx); err != nil {
 		return &s.found, err
 	}
-	best, err := s.asGiven(ctx)
+	given, err := s.asGiven(ctx)
 	if err != nil {
 		return &s.found, err
 	}
+	best := given
 	s.found.AsGiven = best.at
 	s.pageCache = max(0, best.limit()-best.at.NeededBytes)
 	for i, l := range s.Levers {
@@ -217,7 +218,7 @@ func (s *Search) Run(ctx context.Context) (*Found, error) {
 	if best, err = s.descend(ctx, best, PhaseRefine, "", fine); err != nil {
 		return &s.found, err
 	}
-	return &s.found, s.confirm(ctx, best)
+	return &s.found, s.confirm(ctx, best, given)
 }
 
 // point is the smallest limit known to pass with a setup, and what is known
@@ -456,32 +457,91 @@ func (s *Search) live(p point) int64 {
 }
 
 // confirm makes fresh runs at the limit found, and raises it until all of them
-// pass.
-func (s *Search) confirm(ctx context.Context, p point) error {
-	limit := p.limit()
-	var failed Trial
-	for raises := 0; raises <= maxRaises; raises++ {
-		s.remaining = s.Confirmations
-		runs, err := s.confirmAt(ctx, p.setup, limit)
-		if err != nil {
-			return err
-		}
-		if failed = runs[len(runs)-1]; failed.Passed {
-			s.found.LimitBytes, s.found.Setup, s.found.Confirmations = limit, p.setup, runs
-			if limit > p.limit() {
-				s.found.RaisedFrom = p.limit()
-			}
-			s.found.FailBelow = s.failBelow(p.setup, limit)
-			return nil
-		}
-		if limit >= s.AmpleBytes {
-			break
-		}
-		s.note("a confirming run at %d MiB was %s: the limit is raised", limit/mib, failed.Verdict)
-		step := max(minTolerance, wholeMiB(int64(raise*float64(limit))))
-		limit = min(s.AmpleBytes, limit+step<<max(0, raises-1)) // the third and later raises are larger
+// pass. Where that takes it to the limit as given, chance had a hand in one of
+// the two: the options as given are then put to the same test, and are the
+// recommendation unless less is confirmed with more.
+func (s *Search) confirm(ctx context.Context, best, given point) error {
+	if best.setup.empty() {
+		c, err := s.settle(ctx, best.setup, best.limit(), s.AmpleBytes+1)
+		return s.recommend(best.setup, best.limit(), c, err)
 	}
-	return &UnconfirmedError{failed}
+	c, err := s.settle(ctx, best.setup, best.limit(), given.limit())
+	if err != nil || c.passed() {
+		return s.recommend(best.setup, best.limit(), c, err)
+	}
+	s.note("from %d MiB on nothing is saved: the options as given are put to the same test", given.limit()/mib)
+	g, err := s.settle(ctx, given.setup, given.limit(), s.AmpleBytes+1)
+	if err != nil || !g.passed() {
+		return s.recommend(given.setup, given.limit(), g, err)
+	}
+	s.found.AsGiven = g.last()
+	if c, err = s.settle(ctx, best.setup, c.limit, g.limit); err != nil || c.passed() {
+		return s.recommend(best.setup, best.limit(), c, err)
+	}
+	s.dropLevers("with all that is kept, fresh runs needed no less than as given")
+	return s.recommend(given.setup, given.limit(), g, nil)
+}
+
+// recommend makes what was confirmed the result of a search that ended at a
+// limit.
+func (s *Search) recommend(setup Setup, searched int64, c confirmation, err error) error {
+	if err != nil {
+		return err
+	}
+	if !c.passed() {
+		return &UnconfirmedError{c.last()}
+	}
+	s.found.LimitBytes, s.found.Setup, s.found.Confirmations = c.limit, setup, c.runs
+	if setup.empty() {
+		s.found.AsGiven = c.last()
+	}
+	if c.limit > searched {
+		s.found.RaisedFrom = searched
+	}
+	s.found.FailBelow = s.failBelow(setup, c.limit)
+	return nil
+}
+
+// confirmation is the fresh runs that were made last, and the limit that they
+// confirm; where the last of them failed, the limit to try next.
+type confirmation struct {
+	limit int64
+	runs  []Trial
+}
+
+func (c confirmation) passed() bool { return len(c.runs) > 0 && c.last().Passed }
+
+func (c confirmation) last() Trial {
+	if len(c.runs) == 0 {
+		return Trial{}
+	}
+	return c.runs[len(c.runs)-1]
+}
+
+// settle raises a limit until fresh runs confirm it, but not to the limit
+// below or more, nor too often.
+func (s *Search) settle(ctx context.Context, setup Setup, limit, below int64) (confirmation, error) {
+	c := confirmation{limit: limit}
+	for raises := 0; raises <= maxRaises && c.limit < below; raises++ {
+		s.remaining = s.Confirmations
+		var err error
+		if c.runs, err = s.confirmAt(ctx, setup, c.limit); err != nil || c.passed() || c.limit >= s.AmpleBytes {
+			return c, err
+		}
+		s.note("a confirming run at %d MiB was %s: the limit is raised", c.limit/mib, c.last().Verdict)
+		step := max(minTolerance, wholeMiB(int64(raise*float64(c.limit))))
+		c.limit = min(s.AmpleBytes, c.limit+step<<max(0, raises-1)) // the third and later raises are larger
+	}
+	return c, nil
+}
+
+// dropLevers says of every lever that was kept why it is not.
+func (s *Search) dropLevers(reason string) {
+	for i := range s.found.Levers {
+		if l := &s.found.Levers[i]; l.Kept {
+			l.Kept, l.Reason = false, reason
+		}
+	}
 }
 
 // confirmAt runs until one fails or enough passed; the last one tells which.
