@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 port=${TARE_DEMO_PORT:-18080}
 base=http://127.0.0.1:$port
 
-exec bin/tare fit --cpus 1 --warmup 3s --duration 6s --concurrency 8 \
+exec bin/tare fit --cpus 1 --warmup 2s --duration 5s --concurrency 8 \
   --ready "$base/health" \
   --load "$base/sys-summary" --load "$base/work?alloc-kib=256&cpu-us=500" \
   "$@" -- java -jar bin/sysinfo.jar --port "$port"

@@ -63,7 +63,7 @@ func TestFitRefusesBadInput(t *testing.T) {
 func TestFitTellsWhatTheApplicationDid(t *testing.T) {
 	workloads, sysinfo := jvmtest.Jar(t, "workloads.jar"), jvmtest.Jar(t, "sysinfo.jar")
 	java := jvmtest.Java(t, 17)
-	port := strconv.Itoa(freePort(t))
+	port := strconv.Itoa(jvmtest.FreePort(t))
 	url := "http://127.0.0.1:" + port
 
 	busy, err := net.Listen("tcp", "127.0.0.1:0")
@@ -109,7 +109,7 @@ func TestFitTellsWhatTheApplicationDid(t *testing.T) {
 }
 
 func TestFitInterrupted(t *testing.T) {
-	port := freePort(t)
+	port := jvmtest.FreePort(t)
 	addr := fmt.Sprintf("127.0.0.1:%d", port)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan string, 1)
@@ -137,7 +137,7 @@ func TestFitInterrupted(t *testing.T) {
 // The whole of fit on the demo service.
 func TestFitSysinfo(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "out")
-	port := strconv.Itoa(freePort(t))
+	port := strconv.Itoa(jvmtest.FreePort(t))
 	url := "http://127.0.0.1:" + port
 	code, stdout, stderr := fitRun(t.Context(), []string{"--json", "--out", out, "--warmup", "1s", "--duration", "2s", "--concurrency", "8", "--rate", "60",
 		"--baselines", "1", "--confirmations", "2", "--ready", url + "/health", "--load", url + "/sys-summary", "--load", url + "/work?alloc-kib=64&cpu-us=200",
@@ -214,16 +214,6 @@ func answers(addr string) bool {
 	}
 	conn.Close()
 	return true
-}
-
-func freePort(t *testing.T) int {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
 }
 
 // poll waits until the condition holds; the deadline is for a busy machine.

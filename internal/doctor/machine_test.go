@@ -2,7 +2,6 @@ package doctor_test
 
 import (
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -13,15 +12,7 @@ import (
 
 // TestHugeStacks boots Linux 6.1, which makes huge pages of stacks.
 func TestHugeStacks(t *testing.T) {
-	vmtest.RunTests(t, vmtest.Options{
-		Memory: 1 << 30, Timeout: 10 * time.Minute, HostLibs: true,
-		Env: []string{"TARE_CACHE=/cache"},
-		Copies: []vmtest.Copy{
-			{Host: jvmtest.Home(t, 17), Guest: "/cache/jdks/17"},
-			{Host: filepath.Join(jvmtest.Root(t), "go.mod"), Guest: "/test/go.mod"},
-			{Host: jvmtest.Jar(t, "workloads.jar"), Guest: "/test/bin/workloads.jar"},
-		},
-	}, "./internal/doctor", "-test.run=^TestHugeStacksInside$")
+	jvmtest.RunInMachine(t, "./internal/doctor", "TestHugeStacksInside", 17)
 }
 
 // TestHugeStacksInside runs in the machine above, whose settings it changes.

@@ -1,9 +1,7 @@
 package footprint_test
 
 import (
-	"path/filepath"
 	"testing"
-	"time"
 
 	"tare/internal/footprint"
 	"tare/internal/jvmtest"
@@ -12,15 +10,7 @@ import (
 
 // TestInMachine weighs on Linux 6.1, which has no PAGEMAP_SCAN, and cgroup v2.
 func TestInMachine(t *testing.T) {
-	vmtest.RunTests(t, vmtest.Options{
-		Memory: 1 << 30, Timeout: 10 * time.Minute, HostLibs: true,
-		Env: []string{"TARE_CACHE=/cache"},
-		Copies: []vmtest.Copy{
-			{Host: jvmtest.Home(t, 17), Guest: "/cache/jdks/17"},
-			{Host: filepath.Join(jvmtest.Root(t), "go.mod"), Guest: "/test/go.mod"},
-			{Host: jvmtest.Jar(t, "workloads.jar"), Guest: "/test/bin/workloads.jar"},
-		},
-	}, "./internal/footprint", "-test.run=^TestWeighOnThisKernel$")
+	jvmtest.RunInMachine(t, "./internal/footprint", "TestWeighOnThisKernel", 17)
 }
 
 // TestWeighOnThisKernel runs on the host, and in the machine above.

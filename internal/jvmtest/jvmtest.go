@@ -5,6 +5,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -75,6 +76,17 @@ func Jar(t testing.TB, name string) string {
 		t.Fatalf("bin/%s is missing: run make build", name)
 	}
 	return jar
+}
+
+// FreePort is a TCP port of the loopback that nobody listened on a moment ago.
+func FreePort(t testing.TB) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
 }
 
 // StartTimeout bounds how long a program may take until it is ready.

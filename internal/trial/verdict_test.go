@@ -5,7 +5,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -125,7 +124,7 @@ func (l labelled) matches(r *Result) bool {
 
 func (l labelled) spec(t *testing.T, home, jar string) Spec {
 	t.Helper()
-	port := freePort(t)
+	port := jvmtest.FreePort(t)
 	args := append([]string{filepath.Join(home, "bin", "java")}, l.options...)
 	args = append(args, "-jar", jar, "verdict", l.mode, strconv.Itoa(port))
 	target, err := load.ParseTarget(fmt.Sprintf("http://127.0.0.1:%d/", port))
@@ -252,14 +251,4 @@ func testRunner(t *testing.T) runner.Runner {
 		t.Fatal(err)
 	}
 	return r
-}
-
-func freePort(t *testing.T) int {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
 }
