@@ -19,6 +19,7 @@ import (
 	"tare/internal/linux"
 	"tare/internal/load"
 	"tare/internal/report"
+	"tare/internal/runner"
 	"tare/internal/trial"
 )
 
@@ -139,7 +140,7 @@ func ampleBytes(s string) (int64, error) {
 		}
 		return n, nil
 	}
-	n, err := parseSize(s)
+	n, err := runner.ParseSize(s)
 	if err != nil {
 		return 0, fmt.Errorf("--ample %w", err)
 	}
@@ -180,23 +181,6 @@ func memAvailable(text string) (int64, bool) {
 		}
 	}
 	return 0, false
-}
-
-// parseSize reads a size as java and docker write them: "512m", "2g", bytes
-// without a unit.
-func parseSize(s string) (int64, error) {
-	number, shift := strings.ToLower(s), 0
-	for suffix, by := range map[string]int{"k": 10, "m": 20, "g": 30} {
-		if rest, ok := strings.CutSuffix(number, suffix); ok {
-			number, shift = rest, by
-			break
-		}
-	}
-	n, err := strconv.ParseUint(number, 10, 63)
-	if err != nil || n == 0 || n > math.MaxInt64>>shift {
-		return 0, fmt.Errorf("%q is no size: write it as 512m or 2g", s)
-	}
-	return int64(n) << shift, nil
 }
 
 // archiveDir is where class archives are made: with the other results, else in

@@ -30,6 +30,7 @@ that an application passes its load with.
   tare watch PID     the same as it changes, live or as a record
   tare diff A B      what changed between two footprints
   tare fit -- java … the smallest memory limit that passes, and the options for it
+  tare lab run FILE  an experiment, published results beside measured ones
   tare jdks          the JDKs on this machine
 
 Exit codes: ` + exitCodesHelp
@@ -53,7 +54,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return &exitError{exitUsage, fmt.Errorf("%w\nsee: %s --help", err, cmd.CommandPath())}
 	})
-	root.AddCommand(newWeighCommand(), newDoctorCommand(), newWatchCommand(), newDiffCommand(), newFitCommand(), newJDKsCommand())
+	root.AddCommand(newWeighCommand(), newDoctorCommand(), newWatchCommand(), newDiffCommand(), newFitCommand(), newLabCommand(), newJDKsCommand())
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return exitOK

@@ -90,9 +90,10 @@ type Result struct {
 
 // Machine is where it was measured.
 type Machine struct {
-	Kernel, Arch string
-	CPUs         int
-	MemoryBytes  int64
+	Kernel      string `json:"kernel"`
+	Arch        string `json:"arch"`
+	CPUs        int    `json:"cpus"`
+	MemoryBytes int64  `json:"memoryBytes"`
 }
 
 // Run fits. On an error the result holds what was found until then.
@@ -101,7 +102,7 @@ func Run(ctx context.Context, c Config) (*Result, error) {
 	s := &Search{Trier: t, Levers: c.Levers, AmpleBytes: c.AmpleBytes, Baselines: c.Baselines, Confirmations: c.Confirmations,
 		Facts:   Facts{Release: jvmopts.ParseRelease(c.Java.Version), Given: jvmopts.Given(c.Command, c.Env, c.Dir), Env: c.Env},
 		Observe: c.Observe}
-	res := &Result{Time: time.Now(), Config: c, Machine: thisMachine()}
+	res := &Result{Time: time.Now(), Config: c, Machine: ThisMachine()}
 	found, err := s.Run(ctx)
 	res.Found, res.Took = *found, time.Since(res.Time)
 	res.Peak, res.UnpaidBytes = peakOf(found.Confirmations), unpaid(found.Confirmations)
@@ -114,7 +115,8 @@ func Run(ctx context.Context, c Config) (*Result, error) {
 	return res, err
 }
 
-func thisMachine() Machine {
+// ThisMachine describes the machine that tare runs on.
+func ThisMachine() Machine {
 	m := Machine{Arch: runtime.GOARCH, CPUs: runtime.NumCPU()}
 	var u unix.Utsname
 	if unix.Uname(&u) == nil {
@@ -238,12 +240,17 @@ func (t *trier) Try(ctx context.Context, a Attempt) (Outcome, error) {
 			return Outcome{}, err
 		}
 	}
+	return OutcomeOf(r), nil
+}
+
+// OutcomeOf is what the search has to know of a trial that was made.
+func OutcomeOf(r *trial.Result) Outcome {
 	o := Outcome{Passed: r.Passed(), Verdict: r.Verdict, Narrow: r.Narrow, Measured: r.Measured(), PeakBytes: r.PeakBytes,
 		NeededBytes: r.NeededBytes, LiveBytes: r.LiveBytes, HeapBytes: r.HeapBytes, UnpaidBytes: r.UnpaidBytes, Took: r.Took, Result: r}
 	if r.Load != nil {
 		o.Throughput = r.Load.Throughput()
 	}
-	return o, nil
+	return o
 }
 
 // readyTimeout is the deadline of a trial: what was asked for, but after the

@@ -22,6 +22,7 @@ type Status struct {
 	Threads int
 	SigCgt  uint64 // mask of the signals that the process handles
 	VmHWM   int64  // bytes
+	VmRSS   int64  // bytes; lags by counters of each thread
 }
 
 // Catches says that the process handles the signal.
@@ -75,6 +76,8 @@ func (s *Status) set(name, value string) (err error) {
 		s.SigCgt, err = strconv.ParseUint(value, 16, 64)
 	case "VmHWM":
 		s.VmHWM, err = parseKB([]byte(value))
+	case "VmRSS":
+		s.VmRSS, err = parseKB([]byte(value))
 	}
 	return err
 }

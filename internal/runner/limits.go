@@ -2,7 +2,10 @@ package runner
 
 import (
 	"fmt"
+	"math"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"tare/internal/linux"
@@ -63,4 +66,21 @@ func checkPinned(asked, got string) error {
 		return fmt.Errorf("cpuset %s: of these only %q can be used here; name others", asked, got)
 	}
 	return nil
+}
+
+// ParseSize reads a size as java and docker write them: "512m", "2g", bytes
+// without a unit.
+func ParseSize(s string) (int64, error) {
+	number, shift := strings.ToLower(s), 0
+	for suffix, by := range map[string]int{"k": 10, "m": 20, "g": 30} {
+		if rest, ok := strings.CutSuffix(number, suffix); ok {
+			number, shift = rest, by
+			break
+		}
+	}
+	n, err := strconv.ParseUint(number, 10, 63)
+	if err != nil || n == 0 || n > math.MaxInt64>>shift {
+		return 0, fmt.Errorf("%q is no size: write it as 512m or 2g", s)
+	}
+	return int64(n) << shift, nil
 }

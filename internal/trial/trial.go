@@ -53,6 +53,9 @@ type Spec struct {
 	StopGrace time.Duration
 	// Weigh takes footprints; nil takes none.
 	Weigh WeighFunc
+	// Inspect is called at the end of the load, after the last footprint;
+	// nil is nobody.
+	Inspect func(ctx context.Context, pid int)
 	// Stage is told what the trial does at the moment; nil is nobody.
 	Stage func(Stage)
 }
@@ -271,13 +274,18 @@ func (t *run) phases(ctx context.Context) error {
 
 func (t *run) closeWindow(ctx context.Context) {
 	t.window = t.sampler.end(ctx, int64(os.Getpagesize()))
-	if t.spec.Weigh == nil || ctx.Err() != nil {
+	if ctx.Err() != nil {
 		return
 	}
-	if f, err := t.spec.Weigh(ctx, t.proc.PID()); err == nil {
-		t.end = f
-	} else {
-		t.sampler.fail(err)
+	if t.spec.Weigh != nil {
+		if f, err := t.spec.Weigh(ctx, t.proc.PID()); err == nil {
+			t.end = f
+		} else {
+			t.sampler.fail(err)
+		}
+	}
+	if t.spec.Inspect != nil {
+		t.spec.Inspect(ctx, t.proc.PID())
 	}
 }
 

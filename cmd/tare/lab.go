@@ -1,0 +1,280 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"tare/internal/hotspot"
+	"tare/internal/jvmopts"
+	"tare/internal/lab"
+	"tare/internal/report"
+)
+
+const labLong = `Lab runs experiments that are written down as files: a Java program, the factors
+that are varied, what is measured, what was published, and what is claimed.
+
+Each combination runs as often as the file says, in rounds, each in a random
+order that the file's seed decides on. Each run is one line of the results file,
+written through to the disk when it ends: a lab that was interrupted or killed
+goes on where it stopped. The file is FILE with .results.jsonl for its suffix.
+
+Exit codes: ` + exitCodesHelp
+
+func newLabCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "lab",
+		Short: "Experiments as files: run, resume, report, compare",
+		Long:  labLong,
+		Example: `  tare lab plan stack-size.yaml
+  tare lab run stack-size.yaml
+  tare lab run stack-size.yaml --where jdk=17 --rounds 1
+  tare lab report stack-size.yaml --markdown > stack-size.md
+  tare lab compare stack-size.yaml before.jsonl after.jsonl`,
+	}
+	cmd.AddCommand(newLabPlan(), newLabRun(), newLabReport(), newLabCompare(), newLabSchema())
+	return cmd
+}
+
+// labArgs asks for n arguments.
+func labArgs(n int, what string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) != n {
+			return usageError(fmt.Errorf("lab takes %s", what))
+		}
+		return nil
+	}
+}
+
+func newLabPlan() *cobra.Command {
+	var o labOptions
+	cmd := &cobra.Command{
+		Use:   "plan FILE",
+		Short: "What would run",
+		Args:  labArgs(1, "an experiment file"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			e, err := o.read(args[0])
+			if err != nil {
+				return err
+			}
+			r, err := readResults(o.resultsFile(args[0]))
+			if errors.Is(err, os.ErrNotExist) {
+				r, err = lab.ReadResults(strings.NewReader(""), "")
+			}
+			if err != nil {
+				return err
+			}
+			l := &lab.Lab{Experiment: e, Results: r}
+			return report.LabPlan(cmd.OutOrStdout(), e, r, l.Pending())
+		},
+	}
+	o.flags(cmd)
+	return cmd
+}
+
+func newLabRun() *cobra.Command {
+	var o labOptions
+	var parent string
+	cmd := &cobra.Command{
+		Use:   "run FILE",
+		Short: "Run what has no result yet, and report",
+		Args:  labArgs(1, "an experiment file"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runLab(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), args[0], o, parent)
+		},
+	}
+	o.flags(cmd)
+	cmd.Flags().StringVar(&parent, "cgroup-parent", "", "control group to make groups in (default: the one tare runs in)")
+	return cmd
+}
+
+func newLabReport() *cobra.Command {
+	var o labOptions
+	var markdown bool
+	cmd := &cobra.Command{
+		Use:   "report FILE",
+		Short: "Published beside measured, claims judged",
+		Args:  labArgs(1, "an experiment file"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			e, err := o.read(args[0])
+			if err != nil {
+				return err
+			}
+			r, err := readResults(o.resultsFile(args[0]))
+			if err != nil {
+				return err
+			}
+			out := cmd.OutOrStdout()
+			if markdown {
+				return report.LabMarkdown(out, lab.Analyse(e, r), "tare lab run "+filepath.Base(args[0]))
+			}
+			return report.LabText(out, lab.Analyse(e, r), styleOf(out))
+		},
+	}
+	o.flags(cmd)
+	cmd.Flags().BoolVar(&markdown, "markdown", false, "write Markdown")
+	return cmd
+}
+
+func newLabCompare() *cobra.Command {
+	return &cobra.Command{
+		Use:   "compare FILE RESULTS-A RESULTS-B",
+		Short: "Which differences between two result sets are real",
+		Args:  labArgs(3, "an experiment file and two results files"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			e, err := readExperiment(args[0])
+			if err != nil {
+				return err
+			}
+			var sets [2]*lab.Set
+			for i, name := range args[1:] {
+				r, err := readResults(name)
+				if err != nil {
+					return err
+				}
+				sets[i] = lab.Analyse(e, r)
+			}
+			out := cmd.OutOrStdout()
+			return report.LabDifferences(out, lab.Compare(sets[0], sets[1]), styleOf(out))
+		},
+	}
+}
+
+func newLabSchema() *cobra.Command {
+	return &cobra.Command{
+		Use:   "schema",
+		Short: "The JSON Schema of experiment files, for editors",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := io.WriteString(cmd.OutOrStdout(), lab.FileSchema)
+			return err
+		},
+	}
+}
+
+// labOptions choose what of an experiment is meant.
+type labOptions struct {
+	results string
+	where   map[string]string
+	rounds  int
+}
+
+func (o *labOptions) flags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&o.results, "results", "", "results `file` (default: FILE with .results.jsonl for its suffix)")
+	f.StringToStringVar(&o.where, "where", nil, "only cells with this `factor=value`; repeatable")
+	f.IntVar(&o.rounds, "rounds", 0, "at most so many rounds (0: as many as the file says)")
+}
+
+func (o *labOptions) resultsFile(experiment string) string {
+	if o.results != "" {
+		return o.results
+	}
+	return strings.TrimSuffix(experiment, filepath.Ext(experiment)) + ".results.jsonl"
+}
+
+// read reads an experiment and leaves what is meant of it.
+func (o *labOptions) read(name string) (*lab.Experiment, error) {
+	e, err := readExperiment(name)
+	if err != nil {
+		return nil, err
+	}
+	if o.rounds < 0 {
+		return nil, usageError(fmt.Errorf("--rounds %d is less than 0", o.rounds))
+	}
+	only := lab.Where{}
+	for f, v := range o.where {
+		only[f] = lab.Scalar(v)
+	}
+	if err := e.Restrict(only, o.rounds); err != nil {
+		return nil, usageError(fmt.Errorf("--where: %w", err))
+	}
+	return e, nil
+}
+
+func readExperiment(name string) (*lab.Experiment, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, usageError(fmt.Errorf("experiment: %w", err))
+	}
+	defer f.Close()
+	e, err := lab.Read(f, name)
+	var mistake *lab.FileError
+	if errors.As(err, &mistake) {
+		return nil, usageError(err)
+	}
+	return e, err
+}
+
+func readResults(name string) (*lab.Results, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, usageError(fmt.Errorf("results: %w: run the experiment first, or give --results", err))
+	}
+	defer f.Close()
+	return lab.ReadResults(f, name)
+}
+
+func runLab(ctx context.Context, stdout, stderr io.Writer, file string, o labOptions, parent string) error {
+	e, err := o.read(file)
+	if err != nil {
+		return err
+	}
+	dir, err := filepath.Abs(filepath.Dir(file))
+	if err != nil {
+		return err
+	}
+	run, err := openRunner(parent, stderr)
+	if err != nil {
+		return err
+	}
+	if closer, ok := run.(io.Closer); ok {
+		defer closer.Close()
+	}
+	r, err := lab.OpenResults(o.resultsFile(file))
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	l := &lab.Lab{Experiment: e, Dir: dir, Runner: run, Results: r, Java: findJava,
+		Observe: func(ev lab.Event) { report.LabProgress(stderr, e, ev) }}
+	if err := l.Run(ctx); err != nil {
+		if ctx.Err() != nil {
+			return fmt.Errorf("interrupted after %d runs: go on with the same command", len(r.Records))
+		}
+		return fitError(err)
+	}
+	return report.LabText(stdout, lab.Analyse(e, r), styleOf(stdout))
+}
+
+// findJava finds the launcher of a major version among the JDKs of this
+// machine, or of a path; of several the newest.
+func findJava(ctx context.Context, name string) (jvmopts.Java, error) {
+	if name == "" {
+		return jvmopts.Find(ctx, "java")
+	}
+	if strings.Contains(name, "/") {
+		return jvmopts.Find(ctx, name)
+	}
+	major, err := strconv.Atoi(name)
+	if err != nil {
+		return jvmopts.Java{}, usageError(fmt.Errorf("jdk %q: give a major version such as 21, or the path of a java launcher", name))
+	}
+	jdks, err := hotspot.FindJDKs(ctx, hotspot.HostJDKs())
+	if err != nil {
+		return jvmopts.Java{}, err
+	}
+	for i := len(jdks) - 1; i >= 0; i-- {
+		if jdks[i].Error == "" && jvmopts.ParseRelease(jdks[i].Version).Feature == major {
+			return jvmopts.Find(ctx, jdks[i].Java())
+		}
+	}
+	return jvmopts.Java{}, usageError(fmt.Errorf("no JDK %d on this machine: install one, or see tare jdks for those there are", major))
+}

@@ -1,0 +1,217 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"tare/internal/jvmtest"
+	"tare/internal/lab"
+)
+
+// experiment writes an experiment file around the memory filler, with more
+// lines at its end, and returns its name.
+func experiment(t *testing.T, more string) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "stacks.yaml")
+	text := fmt.Sprintf(`title: Stacks
+source: https://example.com/stacks
+run:
+  jdk: %s
+  options: [-Xint, -Xmx64m, "-Xss{xss}", -XX:NativeMemoryTracking=summary]
+  command: [-jar, %s, memory-filler, "{threads}", "50", "{depth}"]
+  limit: 256m
+  ready: log:^ready$
+  settle: 10ms
+%s`, jvmtest.Java(t, 17), jvmtest.Jar(t, "workloads.jar"), more)
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+const stacks = `factors:
+  - {name: threads, values: [60]}
+  - {name: depth, values: [0, 500]}
+  - {name: xss, values: [512k, 2m]}
+repeats: 2
+seed: 3
+measure: [rss, row.thread-stacks, committed.thread-stacks, nmt.Thread, vmrss, vmhwm, cgroup-peak, start]
+claims:
+  - {text: Deep stacks are resident, measure: row.thread-stacks, compare: {depth: [500, 0]}, expect: ">= 1.5"}
+  - {text: The option alone costs nothing, measure: rss, compare: {xss: [2m, 512k]}, expect: 0.9 .. 1.1}
+published:
+  - {where: {depth: 500, xss: 2m}, measure: nmt.Thread, value: 60MiB}
+`
+
+func labRun(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	code = run(t.Context(), append([]string{"lab"}, args...), &out, &errs)
+	return code, out.String(), errs.String()
+}
+
+func TestLabRunsAndReports(t *testing.T) {
+	file := experiment(t, stacks)
+	if code, stdout, _ := labRun(t, "plan", file); code != exitOK || !strings.Contains(stdout, "4 cells, 2 rounds: 8 runs, of which 0 have a result") {
+		t.Errorf("plan: %d %s", code, stdout)
+	}
+	if code, _, stderr := labRun(t, "run", file, "--where", "xss=2m,depth=500", "--rounds", "1"); code != exitOK || strings.Count(stderr, " passed ") != 1 {
+		t.Fatalf("a part: exit code %d: %s", code, stderr)
+	}
+	code, stdout, stderr := labRun(t, "run", file)
+	if code != exitOK || strings.Count(stderr, " passed ") != 7 {
+		t.Fatalf("exit code %d: %s", code, stderr)
+	}
+	for _, want := range []string{"confirmed   Deep stacks are resident", "confirmed   The option alone costs nothing", "row.thread-stacks",
+		"threads=60 depth=500 xss=2m  nmt.Thread", "8 of 8 runs, 8 starts"} {
+		if !strings.Contains(stdout, want) {
+			t.Errorf("the report lacks %q:\n%s", want, stdout)
+		}
+	}
+	results := resultsOf(t, file)
+	for _, r := range results.Records {
+		for _, m := range []string{"rss", "row.thread-stacks", "committed.thread-stacks", "nmt.Thread", "vmrss", "vmhwm", "cgroup-peak", "start"} {
+			if r.Values[m] <= 0 {
+				t.Errorf("%v: %s is %g", r.Cell, m, r.Values[m])
+			}
+		}
+	}
+	// Again: nothing is left to run.
+	code, again, stderr := labRun(t, "run", file)
+	if code != exitOK || strings.Contains(stderr, " passed ") || again != stdout {
+		t.Errorf("exit code %d, %s", code, stderr)
+	}
+	if _, md, _ := labRun(t, "report", file, "--markdown"); !strings.HasPrefix(md, "# Stacks\n") || !strings.Contains(md, "| depth |") && !strings.Contains(md, "| threads | depth |") {
+		t.Errorf("Markdown:\n%s", md)
+	}
+	name := new(labOptions).resultsFile(file)
+	if code, stdout, stderr := labRun(t, "compare", file, name, name); code != exitOK || !strings.HasPrefix(stdout, "0 of 32 differences are real") {
+		t.Errorf("compare: %d %s %s", code, stdout, stderr)
+	}
+	nothingLeft(t)
+}
+
+func resultsOf(t *testing.T, file string) *lab.Results {
+	t.Helper()
+	r, err := readResults(new(labOptions).resultsFile(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestLabSearches(t *testing.T) {
+	file := experiment(t, `factors:
+  - {name: depth, values: [10]}
+  - {name: xss, values: [512k]}
+repeats: 1
+search: {find: largest threads, from: 50, to: 4000, tolerance: 0.1}
+measure: [found]
+`)
+	code, stdout, stderr := labRun(t, "run", file)
+	if code != exitOK {
+		t.Fatalf("exit code %d: %s", code, stderr)
+	}
+	r := resultsOf(t, file).Records
+	// 64 MiB of heap hold 50 KiB for each of at most 1300 threads.
+	if len(r) != 1 || r[0].Values["found"] < 300 || r[0].Values["found"] > 1311 || r[0].Trials < 4 || r[0].Verdict != "passed" {
+		t.Errorf("%+v\n%s", r, stdout)
+	}
+	nothingLeft(t)
+}
+
+func TestLabRefusesBadInput(t *testing.T) {
+	good := experiment(t, stacks)
+	empty := filepath.Join(t.TempDir(), "none.jsonl")
+	if err := os.WriteFile(empty, []byte("hello\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	tests := []struct {
+		name string
+		args []string
+		code int
+		want string
+	}{
+		{"no file", []string{"run"}, exitUsage, "lab takes an experiment file"},
+		{"missing file", []string{"run", "/missing.yaml"}, exitUsage, "no such file"},
+		{"mistake", []string{"run", experiment(t, strings.Replace(stacks, "repeats", "repets", 1))}, exitUsage, `unknown field "repets"`},
+		{"restricted to nothing", []string{"plan", good, "--where", "xss=3m"}, exitUsage, `factor xss has no value "3m"`},
+		{"restricted by no factor", []string{"plan", good, "--where", "gc=g1"}, exitUsage, `"gc" is no factor`},
+		{"no results", []string{"report", good}, exitUsage, "run the experiment first"},
+		{"other results", []string{"run", good, "--results", empty}, exitFailure, "no record of schema tare.lab/1"},
+		{"no such JDK", []string{"run", experiment(t, "") + "x"}, exitUsage, "no such file"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			code, stdout, stderr := labRun(t, tt.args...)
+			if code != tt.code || stdout != "" || !strings.HasPrefix(stderr, "tare: ") || !strings.Contains(stderr, tt.want) {
+				t.Errorf("exit code %d, want %d; stdout %q; stderr %q, want %q", code, tt.code, stdout, stderr, tt.want)
+			}
+		})
+	}
+	if _, err := os.Stat(new(labOptions).resultsFile(good)); err == nil {
+		t.Error("a refused experiment left a results file")
+	}
+}
+
+// A lab that is killed at any moment goes on where it stopped: no finished run
+// is lost, none is made twice, and nothing is left running.
+func TestLabSurvivesKills(t *testing.T) {
+	file := experiment(t, strings.Replace(stacks, "repeats: 2", "repeats: 6", 1))
+	tare := filepath.Join(jvmtest.Root(t), "bin", "tare")
+	rng := rand.New(rand.NewPCG(5, 6))
+	finished := map[string]time.Time{}
+	check := func() int {
+		f, err := os.Open(new(labOptions).resultsFile(file))
+		if os.IsNotExist(err) {
+			return 0
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		r, err := lab.ReadResults(f, "results")
+		if err != nil {
+			t.Fatal(err)
+		}
+		now := map[string]time.Time{}
+		for _, rec := range r.Records {
+			key := fmt.Sprint(rec.Cell, rec.Round)
+			if _, twice := now[key]; twice {
+				t.Errorf("%s was run twice", key)
+			}
+			now[key] = rec.Time
+		}
+		for key, at := range finished {
+			if !now[key].Equal(at) {
+				t.Errorf("%s was finished at %s and is lost", key, at)
+			}
+		}
+		finished = now
+		return len(now)
+	}
+	const kills = 20
+	for range kills {
+		cmd := exec.Command(tare, "lab", "run", file)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		timer := time.NewTimer(time.Duration(rng.Int64N(int64(1200 * time.Millisecond))))
+		<-timer.C
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		check()
+	}
+	code, _, stderr := labRun(t, "run", file)
+	if code != exitOK || check() != 24 {
+		t.Errorf("exit code %d, %d of 24 runs: %s", code, len(finished), stderr)
+	}
+	nothingLeft(t)
+}

@@ -1,0 +1,117 @@
+package lab
+
+import (
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+)
+
+// set has, for each value of factor f, a sample of rss by round.
+func set(t *testing.T, claims string, samples map[string][]float64) *Set {
+	t.Helper()
+	text := "title: x\nrun: {command: [a, '{f}'], ready: 'tcp:1'}\nfactors: [{name: f, values: [a, b]}]\nmeasure: [rss]\nclaims:\n" + claims
+	e, err := Read(strings.NewReader(text), "x.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &Results{have: map[string]bool{}}
+	for _, c := range e.Cells() {
+		for i, v := range samples[c.Labels[0]] {
+			r.add(Record{Schema: Schema, Hash: e.Hash(c), Round: i + 1, Verdict: "passed", Values: map[string]float64{"rss": v}})
+		}
+	}
+	r.add(Record{Schema: Schema, Hash: "of another file", Round: 1, Values: map[string]float64{"rss": 1e9}})
+	return Analyse(e, r)
+}
+
+func TestJudge(t *testing.T) {
+	compare := func(expect string) string {
+		return "  - {text: t, measure: rss, compare: {f: [a, b]}, expect: '" + expect + "'}\n"
+	}
+	twice := map[string][]float64{"a": {200, 202, 198}, "b": {100, 101, 99}}
+	noisy := map[string][]float64{"a": {200, 120, 300}, "b": {100, 110, 90}}
+	tests := []struct {
+		name, claim string
+		samples     map[string][]float64
+		want        Judgement
+		center      float64
+	}{
+		{"as expected", compare("1.9 .. 2.1"), twice, Confirmed, 2},
+		{"at least", compare(">= 1.5"), twice, Confirmed, 2},
+		{"not so", compare("<= 1.5"), twice, Refuted, 2},
+		{"noise", compare("<= 2"), noisy, Unclear, 0},
+		{"one round", compare("<= 2"), map[string][]float64{"a": {1}, "b": {1}}, Unmeasured, 0},
+		{"rounds apart", compare("<= 2"), map[string][]float64{"a": {1, 2}}, Unmeasured, 0},
+		{"value", "  - {text: t, measure: rss, where: {f: a}, expect: '<= 300B'}\n", twice, Confirmed, 200},
+		{"one cell of two", "  - {text: t, measure: rss, expect: '<= 150B'}\n", twice, Refuted, 0},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got := set(t, tt.claim, tt.samples).Judge()
+			if len(got) != 1 || got[0].Judgement != tt.want {
+				t.Fatalf("got %+v, want %s", got, tt.want)
+			}
+			c := got[0].Checks[0].Value
+			if tt.center > 0 && math.Abs(c.Center/tt.center-1) > 0.001 || c.Low > c.Center || c.High < c.Center {
+				t.Errorf("interval %+v, want about %g", c, tt.center)
+			}
+		})
+	}
+}
+
+// Two samples of the same distribution differ by chance about as often as the
+// test says, and a real difference is found.
+func TestCompare(t *testing.T) {
+	claim := "  - {text: t, measure: rss, expect: '<= 1B'}\n"
+	rng := rand.New(rand.NewPCG(1, 2))
+	draw := func(mean float64) map[string][]float64 {
+		out := map[string][]float64{}
+		for _, f := range []string{"a", "b"} {
+			for range 8 {
+				out[f] = append(out[f], mean+rng.NormFloat64())
+			}
+		}
+		return out
+	}
+	found, chance := 0, 0
+	const runs = 200
+	for range runs {
+		a := set(t, claim, draw(100))
+		for _, d := range Compare(a, set(t, claim, draw(103))) {
+			if d.Real && d.Effect > 0.5 {
+				found++
+			}
+		}
+		for _, d := range Compare(a, set(t, claim, draw(100))) {
+			if d.Real {
+				chance++
+			}
+		}
+	}
+	if found < 2*runs*95/100 || chance > 2*runs*8/100 {
+		t.Errorf("of %d real differences %d were found, of as many by chance %d", 2*runs, found, chance)
+	}
+	few := Compare(set(t, claim, map[string][]float64{"a": {1, 2}}), set(t, claim, map[string][]float64{"a": {3, 4}}))
+	if few[0].Real || few[0].Warning == "" || few[1].Warning != "not measured in both" {
+		t.Errorf("%+v", few)
+	}
+}
+
+func TestParseValue(t *testing.T) {
+	tests := []struct {
+		text string
+		unit Unit
+		want float64
+	}{
+		{"300MiB", Bytes, 300 << 20}, {"315.1 MiB", Bytes, 315.1 * (1 << 20)}, {"12", Bytes, 12}, {"1MB", Bytes, 1e6},
+		{"9.9s", Seconds, 9.9}, {"20ms", Seconds, 0.02}, {"1003/s", PerSecond, 1003}, {"0.05", Share, 0.05}, {"7100", Count, 7100},
+		{"", Bytes, -1}, {"MiB", Bytes, -1}, {"-1", Bytes, -1}, {"NaN", Count, -1}, {"1e999", Count, -1}, {"3 apples", Count, -1}, {"9.9", Seconds, -1},
+	}
+	for _, tt := range tests {
+		got, err := parseValue(tt.text, tt.unit)
+		if (err != nil) != (tt.want < 0) || err == nil && got != tt.want {
+			t.Errorf("%q as %s: %g, %v; want %g", tt.text, tt.unit, got, err, tt.want)
+		}
+	}
+}

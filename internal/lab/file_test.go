@@ -1,0 +1,260 @@
+package lab
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/goccy/go-yaml"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+const good = `title: Stacks
+run:
+  jdk: "{jdk}"
+  options: ["-Xss{xss}"]
+  command: [-jar, app.jar, "{port}"]
+  ready: tcp:{port}
+  limit: 256m
+factors:
+  - name: jdk
+    values: [8, 17]
+  - name: xss
+    values: [512k, 2m]
+  - name: tuning
+    variants:
+      - name: none
+      - {name: small, options: [-Xmx20m], env: {MALLOC_ARENA_MAX: 1}, limit: 128m}
+exclude:
+  - {jdk: 8, tuning: small}
+include:
+  - {jdk: 25, xss: 4m, tuning: none}
+repeats: 2
+seed: 7
+measure: [rss, start]
+claims:
+  - {text: no cost, measure: rss, compare: {xss: [2m, 512k]}, expect: 0.9 .. 1.1}
+published:
+  - {where: {jdk: 17, xss: 2m}, measure: rss, value: 282336KiB}
+`
+
+func TestReadSaysWhatIsWrong(t *testing.T) {
+	tests := []struct{ name, old, new, want string }{
+		{"unknown field", "repeats: 2", "repets: 2", `[21:1] unknown field "repets"`},
+		{"duplicate key", "seed: 7", "repeats: 7", `"repeats" already defined`},
+		{"no YAML", "title: Stacks", "title: [", "x.yaml: ["},
+		{"type", "repeats: 2", "repeats: many", "repeats"},
+		{"no title", "title: Stacks", "title: ''", "title is missing"},
+		{"repeats", "repeats: 2", "repeats: 100000", "repeats 100000"},
+		{"factor name", "name: xss", "name: X S", `factor name "X S"`},
+		{"factor twice", "name: xss", "name: jdk", `"jdk" is taken`},
+		{"value twice", "[512k, 2m]", "[2m, 2m]", `value "2m" is empty or there twice`},
+		{"values and variants", "values: [8, 17]", "values: [8, 17]\n    variants: [{name: a}]", "values or variants"},
+		{"unknown factor", "{jdk: 8, tuning: small}", "{jdkk: 8}", `"jdkk" is no factor`},
+		{"unknown value", "{jdk: 8, tuning: small}", "{jdk: 9}", `factor jdk has no value "9"`},
+		{"included in part", "{jdk: 25, xss: 4m, tuning: none}", "{jdk: 25, xss: 4m}", "needs a value for each"},
+		{"unknown name", "-Xss{xss}", "-Xss{xs}", "{xs} is not known"},
+		{"idle factor", "-Xss{xss}", "-Xss1m", "factor xss changes nothing"},
+		{"measure", "[rss, start]", "[rss, rsss]", `measure "rsss" is not known`},
+		{"no measure", "measure: [rss, start]", "measure: []", "measure is missing"},
+		{"load wanted", "[rss, start]", "[rss, throughput]", "throughput needs a load"},
+		{"found alone", "[rss, start]", "[found]", "found is what a search measures"},
+		{"limit", "limit: 256m", "limit: 256x", `"256x" is no size`},
+		{"small limit", "limit: 256m", "limit: 4k", "no JVM starts in it"},
+		{"ready", "ready: tcp:{port}", "ready: soon", `readiness "soon"`},
+		{"no ready", "  ready: tcp:{port}\n", "", "when is it ready?"},
+		{"no command", "command: [-jar, app.jar, \"{port}\"]", "command: []", "command is missing"},
+		{"settle", "  limit: 256m", "  limit: 256m\n  settle: -1s", `"-1s" is no time`},
+		{"expectation", "0.9 .. 1.1", "about 1", `expect "about 1"`},
+		{"empty range", "0.9 .. 1.1", "1.1 .. 0.9", "the range is empty"},
+		{"claim's value", "[2m, 512k]", "[2m, 1m]", `factor xss has no value "1m"`},
+		{"claim's measure", "{text: no cost, measure: rss", "{text: no cost, measure: pss", "not among those of the experiment"},
+		{"published value", "282336KiB", "282336 apples", `"282336 apples" is no size`},
+		{"nothing left", "- {jdk: 8, tuning: small}\ninclude:\n  - {jdk: 25, xss: 4m, tuning: none}", "- {}", "nothing is left to run"},
+		{"columns", "seed: 7", "seed: 7\ncolumns: gc", `"gc" is no factor`},
+		{"search", "seed: 7", "seed: 7\nsearch: {find: fastest}", `"fastest"`},
+		{"aliases", "seed: 7", "seed: &n 7\nsearch: *n", "aliases are not read"},
+		{"documents", "title: Stacks", "title: A\n---\ntitle: B", "2 documents"},
+		{"deep", "title: Stacks", "title: " + strings.Repeat("[", maxFile/2), "nested more than"},
+		{"deep lists", "title: Stacks", "title:\n  " + strings.Repeat("- ", maxFile/4), "nested more than"},
+		{"empty", good, "", "the file is empty"},
+		{"too large", good, strings.Repeat("#", maxFile+1), "not an experiment file"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			text := strings.Replace(good, tt.old, tt.new, 1)
+			if text == good {
+				t.Fatal("the test changes nothing")
+			}
+			e, err := Read(strings.NewReader(text), "x.yaml")
+			var mistake *FileError
+			if !errors.As(err, &mistake) || e != nil {
+				t.Fatalf("got %v, %v", e, err)
+			}
+			if !strings.HasPrefix(err.Error(), "x.yaml: ") || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("error %q, want %q", err, tt.want)
+			}
+			if line, _, _ := strings.Cut(err.Error(), "\n"); len(line) > 400 {
+				t.Errorf("the first line has %d bytes", len(line))
+			}
+		})
+	}
+}
+
+func TestReadShowsThePlace(t *testing.T) {
+	_, err := Read(strings.NewReader(strings.Replace(good, "jdk: 8, tuning: small", "jdk: 9", 1)), "x.yaml")
+	if err == nil || !strings.Contains(err.Error(), "x.yaml: [18:") || !strings.Contains(err.Error(), "^") || !strings.Contains(err.Error(), "> 18 |") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestCells(t *testing.T) {
+	e, err := Read(strings.NewReader(good), "x.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cells := e.Cells()
+	var keys []string
+	hashes := map[string]bool{}
+	for _, c := range cells {
+		keys = append(keys, e.Key(c))
+		hashes[e.Hash(c)] = true
+	}
+	want := "jdk=8 xss=512k tuning=none|jdk=8 xss=2m tuning=none|jdk=17 xss=512k tuning=none|jdk=17 xss=512k tuning=small|" +
+		"jdk=17 xss=2m tuning=none|jdk=17 xss=2m tuning=small|jdk=25 xss=4m tuning=none"
+	if got := strings.Join(keys, "|"); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	if len(hashes) != len(cells) {
+		t.Errorf("%d hashes of %d cells", len(hashes), len(cells))
+	}
+	small := cells[3].Run
+	if strings.Join(small.Options, " ") != "-Xss512k -Xmx20m" || small.Env["MALLOC_ARENA_MAX"] != "1" || small.Limit != "128m" || small.JDK != "17" {
+		t.Errorf("%+v", small)
+	}
+	if small.Command[2] != "{port}" || e.Run.Options[0] != "-Xss{xss}" || cells[2].Run.Limit != "256m" {
+		t.Errorf("%+v", cells[2].Run)
+	}
+}
+
+func TestPlanIsRepeatable(t *testing.T) {
+	e, err := Read(strings.NewReader(good), "x.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys := func() (out []string) {
+		for _, j := range e.Plan() {
+			out = append(out, e.Key(j.Cell))
+		}
+		return out
+	}
+	first := keys()
+	if strings.Join(first, "|") != strings.Join(keys(), "|") {
+		t.Error("the same seed gives another order")
+	}
+	cells := len(e.Cells())
+	for round := range e.Repeats {
+		seen := map[string]bool{}
+		for _, k := range first[round*cells : (round+1)*cells] {
+			seen[k] = true
+		}
+		if len(seen) != cells {
+			t.Errorf("round %d has %d of %d cells", round+1, len(seen), cells)
+		}
+	}
+	e.Seed++
+	if strings.Join(first, "|") == strings.Join(keys(), "|") {
+		t.Error("another seed gives the same order")
+	}
+}
+
+// The schema for editors and the checks of Read must agree.
+func TestSchemaAgrees(t *testing.T) {
+	schema := compileSchema(t)
+	files, err := filepath.Glob("../../experiments/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d experiments, %v", len(files), err)
+	}
+	for _, name := range files {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Read(strings.NewReader(string(b)), name); err != nil {
+			t.Error(err)
+		}
+		if err := schema.Validate(decoded(t, string(b))); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := schema.Validate(decoded(t, good)); err != nil {
+		t.Error(err)
+	}
+	for _, change := range [][2]string{{"repeats: 2", "repets: 2"}, {"name: xss", "name: X S"}, {"[rss, start]", "[]"},
+		{"values: [8, 17]", "values: [8, 17]\n    variants: [{name: a}]"}, {"text: no cost, ", ""}, {"ready:", "redy:"}, {"seed: 7", "search: {find: fastest}"}} {
+		text := strings.Replace(good, change[0], change[1], 1)
+		if _, err := Read(strings.NewReader(text), "x.yaml"); err == nil {
+			t.Errorf("Read takes %q", change[1])
+		}
+		if err := schema.Validate(decoded(t, text)); err == nil {
+			t.Errorf("the schema takes %q", change[1])
+		}
+	}
+}
+
+func compileSchema(t *testing.T) *jsonschema.Schema {
+	t.Helper()
+	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(FileSchema))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := jsonschema.NewCompiler()
+	if err := c.AddResource("experiment.schema.json", doc); err != nil {
+		t.Fatal(err)
+	}
+	schema, err := c.Compile("experiment.schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return schema
+}
+
+func decoded(t *testing.T, text string) any {
+	t.Helper()
+	b, err := yaml.YAMLToJSON([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var v any
+	if err := json.Unmarshal(b, &v); err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func FuzzRead(f *testing.F) {
+	f.Add(good)
+	f.Add("title: x\nrun: {command: [a], ready: 'tcp:1'}\nmeasure: [rss]\n")
+	f.Add("title: x\nrun: {command: [a, '{n}'], ready: 'tcp:1'}\nmeasure: [found]\nsearch: {find: largest n, from: 1, to: 9}\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		e, err := Read(strings.NewReader(text), "x.yaml")
+		if err != nil {
+			return
+		}
+		cells := e.Cells()
+		if len(cells) == 0 || len(e.Plan()) != len(cells)*e.Repeats {
+			t.Fatalf("%d cells, %d jobs", len(cells), len(e.Plan()))
+		}
+		for _, c := range cells {
+			if len(c.Labels) != len(e.Factors) {
+				t.Fatalf("cell %q of %d factors", c.Labels, len(e.Factors))
+			}
+			if _, err := c.Run.spec("/", 1); err != nil {
+				t.Fatalf("%s was accepted: %v", e.Key(c), err)
+			}
+		}
+	})
+}

@@ -1,0 +1,202 @@
+package lab
+
+import (
+	"strings"
+	"time"
+
+	"tare/internal/footprint"
+	"tare/internal/linux"
+	"tare/internal/trial"
+)
+
+// Unit is what a measure counts.
+type Unit string
+
+// The units.
+const (
+	Bytes     Unit = "bytes"
+	Seconds   Unit = "seconds"
+	PerSecond Unit = "per second"
+	Share     Unit = "share"
+	Count     Unit = "count"
+	Ratio     Unit = "ratio"
+)
+
+// Measure is something that an experiment can measure.
+type Measure struct {
+	Name string
+	Unit Unit
+	// Help says what it is.
+	Help      string
+	needsLoad bool
+	value     func(*observation) (float64, bool)
+}
+
+// observation is all that was seen of one run.
+type observation struct {
+	trial  *trial.Result
+	end    *footprint.Footprint // at the end of the load, or of the settling
+	status *linux.Status
+	nmt    map[string]int64 // committed bytes by category
+	found  *float64
+}
+
+// The families of measures whose name goes on.
+const (
+	rowPrefix, committedPrefix, nmtPrefix = "row.", "committed.", "nmt."
+	foundMeasure                          = "found"
+)
+
+// Measures are the measures with a fixed name.
+var Measures = []Measure{
+	{Name: "rss", Unit: Bytes, Help: "resident memory at the end, by the page map", value: ofEnd(func(f *footprint.Footprint) int64 { return f.RSSBytes })},
+	{Name: "pss", Unit: Bytes, Help: "its proportional share at the end, by smaps_rollup", value: ofEnd(func(f *footprint.Footprint) int64 { return f.PSSBytes })},
+	{Name: "vmrss", Unit: Bytes, Help: "VmRSS at the end: what ps and top show; lags by the threads' counters",
+		value: ofStatus(func(s *linux.Status) int64 { return s.VmRSS })},
+	{Name: "vmhwm", Unit: Bytes, Help: "VmHWM, the highest VmRSS so far", value: ofStatus(func(s *linux.Status) int64 { return s.VmHWM })},
+	{Name: "unattributed", Unit: Share, Help: "share of the resident memory that has no owner", value: unattributed},
+	{Name: "cgroup-peak", Unit: Bytes, Help: "highest usage of the control group", value: ofTrial(func(r *trial.Result) float64 { return float64(r.PeakBytes) })},
+	{Name: "cgroup-needed", Unit: Bytes, Help: "highest usage of the control group less its page cache", value: ofTrial(func(r *trial.Result) float64 { return float64(r.NeededBytes) })},
+	{Name: "heap-live", Unit: Bytes, Help: "least heap that a collection left", value: positive(func(r *trial.Result) float64 { return float64(r.LiveBytes) })},
+	{Name: "start", Unit: Seconds, Help: "time until ready", value: positive(func(r *trial.Result) float64 { return r.ReadyAfter.Seconds() })},
+	{Name: "cpu-time", Unit: Seconds, Help: "processor time of the whole run", value: positive(func(r *trial.Result) float64 { return r.CPUTime.Seconds() })},
+	{Name: "gc-share", Unit: Share, Help: "share of the load's time spent in collections", value: gcShare},
+	{Name: "collections", Unit: Count, Help: "collections during the load", value: ofTrial(func(r *trial.Result) float64 { return float64(r.Collections) })},
+	{Name: "passed", Unit: Share, Help: "1 when the run passed, 0 when not", value: ofTrial(passed)},
+	{Name: "throughput", Unit: PerSecond, Help: "successful requests per second", needsLoad: true, value: ofLoad(func(r *trial.Result) float64 { return r.Load.Throughput() })},
+	{Name: "p50", Unit: Seconds, Help: "median latency from the intended send time", needsLoad: true, value: latency(func(r *trial.Result) time.Duration { return r.Load.Latency.P50 })},
+	{Name: "p99", Unit: Seconds, Help: "99th percentile of latency", needsLoad: true, value: latency(func(r *trial.Result) time.Duration { return r.Load.Latency.P99 })},
+	{Name: foundMeasure, Unit: Count, Help: "what a search found", value: func(o *observation) (float64, bool) {
+		if o.found == nil {
+			return 0, false
+		}
+		return *o.found, true
+	}},
+}
+
+// measureHelp names all measures.
+var measureHelp = func() string {
+	names := make([]string, 0, len(Measures)+3)
+	for _, m := range Measures {
+		names = append(names, m.Name)
+	}
+	return strings.Join(append(names, "row.OWNER", "committed.OWNER", "nmt.CATEGORY"), ", ")
+}()
+
+// owners are those that a footprint has.
+var owners = []footprint.Owner{footprint.JavaHeap, footprint.ClassSpace, footprint.Metaspace, footprint.CodeCache, footprint.ThreadStacks,
+	footprint.GC, footprint.CDS, footprint.Malloc, footprint.MappedFiles, footprint.JVMOther, footprint.Unattributed}
+
+// MeasureNamed is the measure of a name: one of Measures, row.OWNER or
+// committed.OWNER of the footprint, or nmt.CATEGORY, what native memory
+// tracking says is committed.
+func MeasureNamed(name string) (Measure, bool) {
+	for _, m := range Measures {
+		if m.Name == name {
+			return m, true
+		}
+	}
+	for _, o := range owners {
+		switch name {
+		case rowPrefix + string(o):
+			return Measure{Name: name, Unit: Bytes, Help: "resident memory of this owner at the end",
+				value: row(o, func(r footprint.Row) *int64 { return &r.ResidentBytes })}, true
+		case committedPrefix + string(o):
+			return Measure{Name: name, Unit: Bytes, Help: "what the JVM committed for this owner, resident or not",
+				value: row(o, func(r footprint.Row) *int64 { return r.CommittedBytes })}, true
+		}
+	}
+	if category, ok := strings.CutPrefix(name, nmtPrefix); ok && category != "" && len(category) < 40 {
+		return Measure{Name: name, Unit: Bytes, Help: "what native memory tracking says is committed", value: func(o *observation) (float64, bool) {
+			n, ok := o.nmt[category]
+			return float64(n), ok
+		}}, true
+	}
+	return Measure{}, false
+}
+
+func ofEnd(bytes func(*footprint.Footprint) int64) func(*observation) (float64, bool) {
+	return func(o *observation) (float64, bool) {
+		if o.end == nil {
+			return 0, false
+		}
+		return float64(bytes(o.end)), true
+	}
+}
+
+func ofStatus(bytes func(*linux.Status) int64) func(*observation) (float64, bool) {
+	return func(o *observation) (float64, bool) {
+		if o.status == nil {
+			return 0, false
+		}
+		return float64(bytes(o.status)), true
+	}
+}
+
+func ofTrial(value func(*trial.Result) float64) func(*observation) (float64, bool) {
+	return func(o *observation) (float64, bool) {
+		if o.trial == nil {
+			return 0, false
+		}
+		return value(o.trial), true
+	}
+}
+
+// positive is ofTrial for what is 0 when it is not known.
+func positive(value func(*trial.Result) float64) func(*observation) (float64, bool) {
+	return func(o *observation) (float64, bool) {
+		v, ok := ofTrial(value)(o)
+		return v, ok && v > 0
+	}
+}
+
+func ofLoad(value func(*trial.Result) float64) func(*observation) (float64, bool) {
+	return func(o *observation) (float64, bool) {
+		if o.trial == nil || o.trial.Load == nil {
+			return 0, false
+		}
+		return value(o.trial), true
+	}
+}
+
+func latency(value func(*trial.Result) time.Duration) func(*observation) (float64, bool) {
+	return func(o *observation) (float64, bool) {
+		v, ok := ofLoad(func(r *trial.Result) float64 { return value(r).Seconds() })(o)
+		return v, ok && v > 0 // an external generator may not tell
+	}
+}
+
+func row(owner footprint.Owner, bytes func(footprint.Row) *int64) func(*observation) (float64, bool) {
+	return func(o *observation) (float64, bool) {
+		if o.end == nil {
+			return 0, false
+		}
+		r, ok := o.end.Row(owner)
+		if n := bytes(r); ok && n != nil {
+			return float64(*n), true
+		}
+		return 0, false
+	}
+}
+
+func unattributed(o *observation) (float64, bool) {
+	if o.end == nil || o.end.RSSBytes <= 0 {
+		return 0, false
+	}
+	r, _ := o.end.Row(footprint.Unattributed)
+	return float64(r.ResidentBytes) / float64(o.end.RSSBytes), true
+}
+
+func gcShare(o *observation) (float64, bool) {
+	if o.trial == nil || o.trial.GCShare == nil {
+		return 0, false
+	}
+	return *o.trial.GCShare, true
+}
+
+func passed(r *trial.Result) float64 {
+	if r.Passed() {
+		return 1
+	}
+	return 0
+}

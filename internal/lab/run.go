@@ -1,0 +1,347 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"tare/internal/fit"
+	"tare/internal/footprint"
+	"tare/internal/hotspot"
+	"tare/internal/jvmopts"
+	"tare/internal/linux"
+	"tare/internal/load"
+	"tare/internal/runner"
+	"tare/internal/trial"
+)
+
+// Lab runs an experiment.
+type Lab struct {
+	Experiment *Experiment
+	// Dir is the folder that relative paths start from.
+	Dir    string
+	Runner runner.Runner
+	// Results holds what was run before and takes what is run now.
+	Results *Results
+	// Java finds the launcher of a major version, or of a path.
+	Java func(ctx context.Context, name string) (jvmopts.Java, error)
+	// Observe is told of each step; nil is nobody.
+	Observe func(Event)
+}
+
+// Event tells what the lab does.
+type Event struct {
+	Job Job
+	// Number is the job's, from 1, among the Total of those to be run now.
+	Number, Total int
+	// Record is nil before the run, and set after it.
+	Record *Record
+	// Left is how long the rest takes, by those run so far; 0 at first.
+	Left time.Duration
+}
+
+// defaultSettle is how long a program without load idles before it is weighed.
+const defaultSettle = 2 * time.Second
+
+// Pending are the jobs that no result is there for, in their order.
+func (l *Lab) Pending() []Job {
+	return slices.DeleteFunc(l.Experiment.Plan(), func(j Job) bool { return l.Results.Has(l.Experiment.Hash(j.Cell), j.Round) })
+}
+
+// Run makes all runs that are pending. A program that fails is a result; an
+// error is what keeps the lab from going on, and nothing that was measured
+// before is lost.
+func (l *Lab) Run(ctx context.Context) error {
+	javas, err := l.findJavas(ctx)
+	if err != nil {
+		return err
+	}
+	jobs := l.Pending()
+	begin := time.Now()
+	for i, j := range jobs {
+		e := Event{Job: j, Number: i + 1, Total: len(jobs)}
+		if i > 0 {
+			e.Left = time.Since(begin) / time.Duration(i) * time.Duration(len(jobs)-i)
+		}
+		l.observe(e)
+		rec, err := l.run(ctx, j, javas[string(j.Cell.Run.JDK)])
+		if err != nil {
+			return fmt.Errorf("%s: %w", cmpOr(l.Experiment.Key(j.Cell), l.Experiment.Title), err)
+		}
+		if err := l.Results.Append(rec); err != nil {
+			return err
+		}
+		e.Record = rec
+		l.observe(e)
+	}
+	return nil
+}
+
+func cmpOr(a, b string) string {
+	if a != "" {
+		return a
+	}
+	return b
+}
+
+func (l *Lab) observe(e Event) {
+	if l.Observe != nil {
+		l.Observe(e)
+	}
+}
+
+// findJavas finds all launchers before anything runs.
+func (l *Lab) findJavas(ctx context.Context) (map[string]jvmopts.Java, error) {
+	javas := map[string]jvmopts.Java{}
+	for _, c := range l.Experiment.Cells() {
+		name := string(c.Run.JDK)
+		if _, ok := javas[name]; ok {
+			continue
+		}
+		java, err := l.Java(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		javas[name] = java
+	}
+	return javas, nil
+}
+
+// run makes one job and says what came of it.
+func (l *Lab) run(ctx context.Context, j Job, java jvmopts.Java) (*Record, error) {
+	rec := &Record{Schema: Schema, Hash: l.Experiment.Hash(j.Cell), Cell: map[string]string{}, Round: j.Round, Time: time.Now().UTC(),
+		JDK: java.Version, Runner: l.Runner.Name(), Machine: fit.ThisMachine(), Values: map[string]float64{}}
+	for i, f := range l.Experiment.Factors {
+		rec.Cell[f.Name] = j.Cell.Labels[i]
+	}
+	t := &tester{lab: l, run: j.Cell.Run, java: java}
+	var o *observation
+	var err error
+	if l.Experiment.Search == nil {
+		o, err = t.once(ctx, nil, 0)
+	} else {
+		o, err = t.search(ctx, l.Experiment.Search)
+	}
+	if err != nil {
+		return nil, err
+	}
+	rec.Took = time.Since(rec.Time)
+	rec.Trials = t.trials
+	if o.trial != nil {
+		rec.Verdict, rec.Evidence, rec.Warnings = string(o.trial.Verdict), o.trial.Evidence, o.trial.Warnings
+	}
+	for _, name := range l.Experiment.Measure {
+		m, _ := MeasureNamed(name)
+		if v, ok := m.value(o); ok {
+			rec.Values[name] = v
+		}
+	}
+	return rec, nil
+}
+
+// tester runs one cell, once or until something is found.
+type tester struct {
+	lab    *Lab
+	run    Run
+	java   jvmopts.Java
+	trials int
+}
+
+// once makes one trial, with more names replaced, and with a limit of its own
+// unless that is 0.
+func (t *tester) once(ctx context.Context, names map[string]string, limit int64) (*observation, error) {
+	port, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	run := t.run.replace(func(name string) (string, bool) {
+		v, ok := names[name]
+		return v, ok
+	})
+	spec, err := run.spec(t.lab.Dir, port)
+	if err != nil {
+		return nil, err
+	}
+	if limit > 0 {
+		spec.Limits.MemoryBytes = limit
+	}
+	spec.Args = append([]string{t.java.Path}, spec.Args...)
+	spec.JavaHome = t.java.Home
+	o := &observation{}
+	spec.Weigh = func(ctx context.Context, pid int) (*footprint.Footprint, error) {
+		return footprint.Weigh(ctx, pid, footprint.Options{})
+	}
+	if t.wantsNMT() {
+		spec.Inspect = func(ctx context.Context, pid int) { o.nmt = readNMT(ctx, pid) }
+	}
+	spec.Inspect = alsoStatus(o, spec.Inspect)
+	t.trials++
+	if o.trial, err = trial.Run(ctx, t.lab.Runner, spec); err != nil {
+		return nil, err
+	}
+	o.end = o.trial.End
+	return o, nil
+}
+
+// alsoStatus reads /proc/PID/status before next, which may be nil.
+func alsoStatus(o *observation, next func(context.Context, int)) func(context.Context, int) {
+	return func(ctx context.Context, pid int) {
+		if s, err := linux.NewFS("/proc").Status(pid); err == nil {
+			o.status = &s
+		}
+		if next != nil {
+			next(ctx, pid)
+		}
+	}
+}
+
+func (t *tester) wantsNMT() bool {
+	return slices.ContainsFunc(t.lab.Experiment.Measure, func(m string) bool { return strings.HasPrefix(m, nmtPrefix) })
+}
+
+// readNMT asks the JVM for native memory tracking's summary; nil when it does
+// not tell.
+func readNMT(ctx context.Context, pid int) map[string]int64 {
+	proc := linux.NewFS("/proc")
+	target, err := hotspot.FindTarget(proc, pid)
+	if err != nil {
+		return nil
+	}
+	text, err := hotspot.Jcmd(ctx, proc, target, "VM.native_memory summary")
+	if err != nil {
+		return nil
+	}
+	committed, err := hotspot.ParseNMTSummary(strings.NewReader(text))
+	if err != nil {
+		return nil
+	}
+	return committed
+}
+
+func freePort() (int, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, fmt.Errorf("looking for a free port: %w", err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port, nil
+}
+
+// spec is the trial of a run, without the launcher.
+func (r Run) spec(dir string, port int) (trial.Spec, error) {
+	number := strconv.Itoa(port)
+	r = r.replace(func(name string) (string, bool) { return number, name == "port" })
+	s := trial.Spec{Args: append(slices.Clone(r.Options), r.Command...), Dir: dir, Env: r.environ(), ReadyTimeout: time.Duration(r.ReadyTimeout),
+		Duration: time.Duration(r.Settle)}
+	var err error
+	if s.Limits, err = r.limits(); err != nil {
+		return s, err
+	}
+	if s.Loader, s.Targets, err = r.loader(); err != nil {
+		return s, err
+	}
+	slo := r.SLO
+	if r.Load != nil {
+		s.Warmup, s.Duration = time.Duration(r.Load.Warmup), time.Duration(r.Load.Duration)
+	} else if s.Duration == 0 {
+		s.Duration = defaultSettle
+	}
+	if slo != "" {
+		if s.SLO, err = trial.ParseSLO(slo); err != nil {
+			return s, err
+		}
+	}
+	switch {
+	case r.Ready != "":
+		s.Ready, err = trial.ParseReady(r.Ready)
+	case len(s.Targets) > 0:
+		s.Ready, err = trial.ParseReady(s.Targets[0].URL)
+	default:
+		err = errors.New("when is it ready? give ready: a URL, tcp:PORT or log:REGEX")
+	}
+	if err != nil {
+		return s, err
+	}
+	command, err := jvmopts.Parse(append([]string{"java"}, s.Args...))
+	if err != nil {
+		return s, err
+	}
+	for _, f := range command.Files() {
+		if !filepath.IsAbs(f) {
+			f = filepath.Join(dir, f)
+		}
+		s.Files = append(s.Files, f)
+	}
+	return s, nil
+}
+
+// environ is tare's own environment with the run's.
+func (r Run) environ() []string {
+	env := slices.DeleteFunc(os.Environ(), func(e string) bool {
+		name, _, _ := strings.Cut(e, "=")
+		_, ours := r.Env[name]
+		return ours
+	})
+	for _, k := range slices.Sorted(maps.Keys(r.Env)) {
+		env = append(env, k+"="+string(r.Env[k]))
+	}
+	return env
+}
+
+func (r Run) limits() (l runner.Limits, err error) {
+	l.Cpuset = string(r.Cpuset)
+	if r.Limit != "" {
+		if l.MemoryBytes, err = runner.ParseSize(string(r.Limit)); err != nil {
+			return l, fmt.Errorf("limit %w", err)
+		}
+		if l.MemoryBytes < runner.MinMemoryBytes {
+			return l, fmt.Errorf("limit %q: no JVM starts in it", r.Limit)
+		}
+	}
+	if r.CPUs != "" {
+		if l.CPUs, err = strconv.ParseFloat(string(r.CPUs), 64); err != nil || !(l.CPUs > 0 && l.CPUs <= 4096) {
+			return l, fmt.Errorf("cpus %q: give a number of processors such as 1.5", r.CPUs)
+		}
+	}
+	return l, nil
+}
+
+// requestTimeout bounds one request; one that takes longer has failed.
+const requestTimeout = 10 * time.Second
+
+func (r Run) loader() (trial.Loader, []load.Target, error) {
+	if r.Load == nil {
+		return nil, nil, nil
+	}
+	var targets []load.Target
+	for _, u := range r.Load.URLs {
+		t, err := load.ParseTarget(u)
+		if err != nil {
+			return nil, nil, fmt.Errorf("load: %w", err)
+		}
+		targets = append(targets, t)
+	}
+	c := r.Load.Concurrency
+	if c == 0 {
+		c = 8
+	}
+	switch {
+	case len(targets) == 0:
+		return nil, nil, errors.New("load: give urls")
+	case c < 1 || c > load.MaxConcurrency:
+		return nil, nil, fmt.Errorf("load: concurrency %d: give 1 to %d", c, load.MaxConcurrency)
+	case !(r.Load.Rate >= 0 && r.Load.Rate <= load.MaxRate):
+		return nil, nil, fmt.Errorf("load: rate %g: give requests per second up to %g, or 0 for a closed loop", r.Load.Rate, float64(load.MaxRate))
+	case r.Load.Duration == 0:
+		return nil, nil, errors.New("load: give duration")
+	}
+	return trial.HTTPLoad{Plan: load.Plan{Targets: targets, Concurrency: c, Rate: r.Load.Rate, Timeout: requestTimeout}}, targets, nil
+}

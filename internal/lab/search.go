@@ -1,0 +1,110 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"strconv"
+
+	"tare/internal/fit"
+	"tare/internal/trial"
+)
+
+// searchConfirmations is how many fresh runs must pass at a limit that was
+// found, as tare fit does by default.
+const searchConfirmations = 3
+
+// search looks for what the experiment looks for.
+func (t *tester) search(ctx context.Context, s *Search) (*observation, error) {
+	if name := s.variable(); name != "" {
+		return t.largest(ctx, s, name)
+	}
+	return t.smallestLimit(ctx)
+}
+
+// smallestLimit is tare fit's search, with the options as they are.
+func (t *tester) smallestLimit(ctx context.Context) (*observation, error) {
+	spec, err := t.run.spec(t.lab.Dir, 1)
+	if err != nil {
+		return nil, err
+	}
+	s := &fit.Search{Trier: limitTrier{t}, AmpleBytes: spec.Limits.MemoryBytes, Baselines: 1, Confirmations: searchConfirmations}
+	found, err := s.Run(ctx)
+	var baseline *fit.BaselineError
+	var unconfirmed *fit.UnconfirmedError
+	switch {
+	case errors.As(err, &baseline):
+		return &observation{trial: baseline.Trial.Result}, nil
+	case errors.As(err, &unconfirmed):
+		return &observation{trial: unconfirmed.Last.Result}, nil
+	case err != nil:
+		return nil, err
+	}
+	limit := float64(found.LimitBytes)
+	return &observation{trial: fit.Median(found.Confirmations).Result, found: &limit}, nil
+}
+
+// limitTrier tries limits. There is nothing to train.
+type limitTrier struct{ *tester }
+
+// Try makes one trial.
+func (t limitTrier) Try(ctx context.Context, a fit.Attempt) (fit.Outcome, error) {
+	o, err := t.once(ctx, nil, a.LimitBytes)
+	if err != nil {
+		return fit.Outcome{}, err
+	}
+	return fit.OutcomeOf(o.trial), nil
+}
+
+// Train is not asked for without levers.
+func (t limitTrier) Train(context.Context, fit.Setup, string) (string, error) {
+	return "", fit.ErrNoArchive
+}
+
+// largest doubles the number until a run fails, then halves the interval until
+// it is within tolerance. The result is the run of the largest that passed.
+func (t *tester) largest(ctx context.Context, s *Search, name string) (*observation, error) {
+	var best *observation
+	try := func(n int64) (bool, error) {
+		o, err := t.once(ctx, map[string]string{name: strconv.FormatInt(n, 10)}, 0)
+		if err != nil {
+			return false, err
+		}
+		if o.trial.Verdict == trial.Passed {
+			value := float64(n)
+			o.found = &value
+			best = o
+			return true, nil
+		}
+		if best == nil {
+			best = &observation{trial: o.trial}
+		}
+		return false, nil
+	}
+	low, high := int64(0), s.To+1 // passes, fails
+	for n := s.From; n < high; n = min(2*n, max(n+1, s.To)) {
+		ok, err := try(n)
+		if err != nil {
+			return nil, err
+		}
+		if !ok {
+			high = n
+			break
+		}
+		if low = n; n == s.To {
+			return best, nil
+		}
+	}
+	for low > 0 && float64(high-low) > max(1, s.Tolerance*float64(low)) {
+		middle := low + (high-low)/2
+		ok, err := try(middle)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			low = middle
+		} else {
+			high = middle
+		}
+	}
+	return best, nil
+}
