@@ -39,7 +39,7 @@ func newLabCommand() *cobra.Command {
   tare lab report stack-size.yaml --markdown > stack-size.md
   tare lab compare stack-size.yaml before.jsonl after.jsonl`,
 	}
-	cmd.AddCommand(newLabPlan(), newLabRun(), newLabReport(), newLabCompare(), newLabSchema())
+	cmd.AddCommand(newLabPlan(), newLabRun(), newLabReport(), newLabCompare(), newLabSchema(), newLabInMachine())
 	return cmd
 }
 
@@ -147,6 +147,26 @@ func newLabCompare() *cobra.Command {
 	}
 }
 
+// newLabInMachine is what a lab runs in its virtual machines.
+func newLabInMachine() *cobra.Command {
+	return &cobra.Command{
+		Use:    "in-machine JOB",
+		Short:  "The part of lab run inside a virtual machine",
+		Hidden: true,
+		Args:   labArgs(1, "a job"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			run, err := openRunner("", cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			if closer, ok := run.(io.Closer); ok {
+				defer closer.Close()
+			}
+			return fitError(lab.RunJob(cmd.Context(), args[0], run, cmd.OutOrStdout()))
+		},
+	}
+}
+
 func newLabSchema() *cobra.Command {
 	return &cobra.Command{
 		Use:   "schema",
@@ -243,7 +263,11 @@ func runLab(ctx context.Context, stdout, stderr io.Writer, file string, o labOpt
 		return err
 	}
 	defer r.Close()
-	l := &lab.Lab{Experiment: e, Dir: dir, Runner: run, Results: r, Java: findJava,
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	l := &lab.Lab{Experiment: e, Dir: dir, Runner: run, Results: r, Java: findJava, Self: self,
 		Observe: func(ev lab.Event) { report.LabProgress(stderr, e, ev) }}
 	if err := l.Run(ctx); err != nil {
 		if ctx.Err() != nil {

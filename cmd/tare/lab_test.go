@@ -127,6 +127,36 @@ measure: [found]
 	nothingLeft(t)
 }
 
+// A run in a virtual machine: another kernel, cgroup v2, less memory than here,
+// a setting that the host does not have.
+func TestLabInMachine(t *testing.T) {
+	file := experiment(t, `  machine:
+    memory: 512m
+    cpus: 1
+    settings: {/sys/kernel/mm/transparent_hugepage/enabled: never}
+factors:
+  - {name: threads, values: [20]}
+  - {name: depth, values: [100]}
+  - {name: xss, values: [512k]}
+repeats: 1
+measure: [rss, row.thread-stacks, cgroup-peak, nmt.Thread]
+`)
+	tare := filepath.Join(jvmtest.Root(t), "bin", "tare")
+	if out, err := exec.Command(tare, "lab", "run", file).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	r := resultsOf(t, file).Records
+	if len(r) != 1 || r[0].Verdict != "passed" || r[0].Runner != "cgroup v2" || !strings.HasPrefix(r[0].Machine.Kernel, "6.1.") ||
+		r[0].Machine.MemoryBytes > 512<<20 || r[0].Machine.CPUs != 1 {
+		t.Fatalf("%+v", r)
+	}
+	for _, m := range []string{"rss", "row.thread-stacks", "cgroup-peak", "nmt.Thread"} {
+		if r[0].Values[m] < 1<<20 {
+			t.Errorf("%s is %g", m, r[0].Values[m])
+		}
+	}
+}
+
 func TestLabRefusesBadInput(t *testing.T) {
 	good := experiment(t, stacks)
 	empty := filepath.Join(t.TempDir(), "none.jsonl")

@@ -108,6 +108,8 @@ type Run struct {
 	Settle Duration `yaml:"settle"`
 	// SLO is what a run must keep to pass, as tare fit's --slo.
 	SLO string `yaml:"slo"`
+	// Machine is where it runs; this machine without one.
+	Machine *Machine `yaml:"machine" json:",omitempty"`
 }
 
 // Load is the load of a run.
@@ -138,6 +140,7 @@ type Variant struct {
 	Limit   Scalar            `yaml:"limit"`
 	CPUs    Scalar            `yaml:"cpus"`
 	Cpuset  Scalar            `yaml:"cpuset"`
+	Machine *Machine          `yaml:"machine"`
 }
 
 // Where picks cells by the values of factors.

@@ -67,6 +67,8 @@ func TestReadSaysWhatIsWrong(t *testing.T) {
 		{"ready", "ready: tcp:{port}", "ready: soon", `readiness "soon"`},
 		{"no ready", "  ready: tcp:{port}\n", "", "when is it ready?"},
 		{"no command", "command: [-jar, app.jar, \"{port}\"]", "command: []", "command is missing"},
+		{"machine's memory", "  limit: 256m", "  machine: {memory: 3m}", `memory "3m": give whole MiB`},
+		{"machine's setting", "  limit: 256m", "  machine: {settings: {/sys/kernel/mm/../../../etc/passwd: x}}", "give a file below"},
 		{"settle", "  limit: 256m", "  limit: 256m\n  settle: -1s", `"-1s" is no time`},
 		{"expectation", "0.9 .. 1.1", "about 1", `expect "about 1"`},
 		{"empty range", "0.9 .. 1.1", "1.1 .. 0.9", "the range is empty"},

@@ -110,6 +110,9 @@ func (e *Experiment) resolve(labels []string) Run {
 				*r.to = r.from
 			}
 		}
+		if v.Machine != nil {
+			run.Machine = v.Machine
+		}
 	}
 	run.Env = env
 	return run.replace(func(name string) (string, bool) {
@@ -153,6 +156,17 @@ func (r Run) apply(put func(string) string) Run {
 		*s = Scalar(put(string(*s)))
 	}
 	r.Ready, r.SLO = put(r.Ready), put(r.SLO)
+	if r.Machine != nil {
+		m := *r.Machine
+		m.Settings = make(map[string]Scalar, len(r.Machine.Settings))
+		for k, v := range r.Machine.Settings {
+			m.Settings[k] = Scalar(put(string(v)))
+		}
+		for _, s := range []*Scalar{&m.Kernel, &m.Memory, &m.CPUs} {
+			*s = Scalar(put(string(*s)))
+		}
+		r.Machine = &m
+	}
 	if r.Load != nil {
 		l := *r.Load
 		l.URLs = list(l.URLs)
@@ -205,7 +219,7 @@ func (c *checker) checkRun() {
 	runs := []Run{c.e.Run}
 	for _, f := range c.e.Factors {
 		for _, v := range f.Variants {
-			runs = append(runs, Run{JDK: v.JDK, Options: v.Options, Env: v.Env, Limit: v.Limit, CPUs: v.CPUs, Cpuset: v.Cpuset})
+			runs = append(runs, Run{JDK: v.JDK, Options: v.Options, Env: v.Env, Limit: v.Limit, CPUs: v.CPUs, Cpuset: v.Cpuset, Machine: v.Machine})
 		}
 	}
 	for _, r := range runs {
@@ -220,7 +234,11 @@ func (c *checker) checkRun() {
 	}
 	if c.err == nil {
 		for _, cell := range c.e.Cells() {
-			if _, err := cell.Run.spec("/", 1); err != nil {
+			_, err := cell.Run.spec("/", 1)
+			if err == nil && cell.Run.Machine != nil {
+				_, err = cell.Run.Machine.options()
+			}
+			if err != nil {
 				c.fail("$.run", "%s: %v", c.e.Key(cell), err)
 			}
 		}

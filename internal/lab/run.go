@@ -33,6 +33,8 @@ type Lab struct {
 	Results *Results
 	// Java finds the launcher of a major version, or of a path.
 	Java func(ctx context.Context, name string) (jvmopts.Java, error)
+	// Self is tare's own program, for runs in virtual machines.
+	Self string
 	// Observe is told of each step; nil is nobody.
 	Observe func(Event)
 }
@@ -117,12 +119,28 @@ func (l *Lab) findJavas(ctx context.Context) (map[string]jvmopts.Java, error) {
 
 // run makes one job and says what came of it.
 func (l *Lab) run(ctx context.Context, j Job, java jvmopts.Java) (*Record, error) {
-	rec := &Record{Schema: Schema, Hash: l.Experiment.Hash(j.Cell), Cell: map[string]string{}, Round: j.Round, Time: time.Now().UTC(),
-		JDK: java.Version, Runner: l.Runner.Name(), Machine: fit.ThisMachine(), Values: map[string]float64{}}
+	begin := time.Now().UTC()
+	run := l.measure
+	if j.Cell.Run.Machine != nil {
+		run = l.runInMachine
+	}
+	rec, err := run(ctx, j.Cell.Run, java)
+	if err != nil {
+		return nil, err
+	}
+	rec.Hash, rec.Round, rec.Time, rec.Took = l.Experiment.Hash(j.Cell), j.Round, begin, time.Since(begin)
+	rec.Cell = map[string]string{}
 	for i, f := range l.Experiment.Factors {
 		rec.Cell[f.Name] = j.Cell.Labels[i]
 	}
-	t := &tester{lab: l, run: j.Cell.Run, java: java}
+	return rec, nil
+}
+
+// measure makes one run, or a search, on this machine. The record does not say
+// yet what cell it is of.
+func (l *Lab) measure(ctx context.Context, run Run, java jvmopts.Java) (*Record, error) {
+	rec := &Record{Schema: Schema, JDK: java.Version, Runner: l.Runner.Name(), Machine: fit.ThisMachine(), Values: map[string]float64{}}
+	t := &tester{lab: l, run: run, java: java}
 	var o *observation
 	var err error
 	if l.Experiment.Search == nil {
@@ -133,7 +151,6 @@ func (l *Lab) run(ctx context.Context, j Job, java jvmopts.Java) (*Record, error
 	if err != nil {
 		return nil, err
 	}
-	rec.Took = time.Since(rec.Time)
 	rec.Trials = t.trials
 	if o.trial != nil {
 		rec.Verdict, rec.Evidence, rec.Warnings = string(o.trial.Verdict), o.trial.Evidence, o.trial.Warnings

@@ -255,7 +255,7 @@ func labConditions(d labDoc, s *lab.Set) {
 		when += " to " + last
 	}
 	e := s.Experiment
-	d.paragraph(fmt.Sprintf("%s · JDK %s · %s · %d cells, %d of %d runs, %d starts · %d rounds in random order, seed %d", strings.Join(machines, "; "),
+	d.paragraph(fmt.Sprintf("%s · JDK %s · %s · %d cells, %d of %d runs, %d starts · rounds: %d, each in random order, seed %d", strings.Join(machines, "; "),
 		strings.Join(jdks, ", "), when, len(s.Cells), records, len(s.Cells)*e.Repeats, trials, e.Repeats, e.Seed))
 	for _, w := range sortedWarnings(warnings) {
 		d.paragraph(fmt.Sprintf("Note, in %d runs: %s", warnings[w], linux.Printable(w)))

@@ -6,51 +6,27 @@ package vmtest
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
-	"strconv"
 	"strings"
-	"syscall"
 	"testing"
-	"time"
+
+	"tare/internal/vm"
 )
 
-// Options describes the machine. The zero value is a usable one.
-type Options struct {
-	Kernel   string        // Debian suite of the kernel: bookworm (default, Linux 6.1), trixie (6.12) or sid
-	Memory   int64         // bytes, in whole MiB; default 1 GiB
-	CPUs     int           // default 2
-	Disk     int64         // free bytes on the root disk, in whole MiB; default 512 MiB
-	Timeout  time.Duration // for boot and command together, in whole seconds; default 5 minutes
-	Copies   []Copy        // what the command needs
-	HostLibs bool          // copy the host's C and C++ runtime too: a JDK needs it
-	Env      []string      // NAME=VALUE; the host's environment is not passed on
-	Dir      string        // working directory in the guest; default /
-}
+// Options describes the machine; see vm.Options.
+type Options = vm.Options
 
-// Copy is a file or directory of the host and its absolute path in the guest; an empty Guest is the host's path.
-type Copy struct{ Host, Guest string }
+// Copy is a file for the machine; see vm.Copy.
+type Copy = vm.Copy
 
-// Result is what the command left.
-type Result struct {
-	Output   string // stdout and stderr, at most maxOutput bytes of them
-	ExitCode int    // 128 + signal for a command that a signal ended
-}
+// Result is what the command left; see vm.Result.
+type Result = vm.Result
 
-const (
-	defaultTimeout = 5 * time.Minute
-	maxOutput      = 16 << 20
-	// vm.sh exits so when the command's exit code is not known: time was up, no machine.
-	exitTimeout, exitMachine = 124, 125
-	// mebibyte is the unit of vm.sh's sizes.
-	mebibyte = 1 << 20
-	// insideEnv is set in the guest by RunTests.
-	insideEnv = "TARE_VMTEST_GUEST"
-)
+// insideEnv is set in the guest by RunTests.
+const insideEnv = "TARE_VMTEST_GUEST"
 
 // Inside reports whether the process runs in a machine started by RunTests. A test that calls RunTests on its own
 // package asks it, if -test.run does not leave the test out anyway.
@@ -60,7 +36,7 @@ func Inside() bool { return os.Getenv(insideEnv) == "1" }
 // test if the machine cannot be made, does not boot or takes longer than Options.Timeout, with the last kernel lines.
 func Run(t testing.TB, opts Options, command string, args ...string) Result {
 	t.Helper()
-	result, err := run(t.Context(), opts, append([]string{command}, args...))
+	result, err := vm.Run(t.Context(), opts, append([]string{command}, args...))
 	if result.Output != "" {
 		t.Logf("output of the machine:\n%s", result.Output)
 	}
@@ -105,9 +81,9 @@ func compile(ctx context.Context, opts Options, pkg, dir string) (Options, strin
 		return opts, "", fmt.Errorf("package %s has no tests to run in a machine: %w", pkg, err)
 	}
 	const guest = "/test/guest.test"
-	opts.Copies = append([]Copy{{binary, guest}}, opts.Copies...)
+	opts.Copies = append([]Copy{{Host: binary, Guest: guest}}, opts.Copies...)
 	if testdata := filepath.Join(source, "testdata"); isDir(testdata) {
-		opts.Copies = append(opts.Copies, Copy{testdata, "/test/testdata"})
+		opts.Copies = append(opts.Copies, Copy{Host: testdata, Guest: "/test/testdata"})
 	}
 	opts.Env = append([]string{insideEnv + "=1"}, opts.Env...)
 	if opts.Dir == "" {
@@ -120,7 +96,7 @@ func compile(ctx context.Context, opts Options, pkg, dir string) (Options, strin
 func testArgs(opts Options, args []string) []string {
 	limit := opts.Timeout
 	if limit == 0 {
-		limit = defaultTimeout
+		limit = vm.DefaultTimeout
 	}
 	return append([]string{"-test.v", "-test.timeout=" + (limit * 3 / 4).String()}, args...)
 }
@@ -133,79 +109,6 @@ func verdict(pkg string, result Result) error {
 		return fmt.Errorf("no test of %s ran in the machine: correct -test.run", pkg)
 	}
 	return nil
-}
-
-// run runs vm.sh. The error says why there is no exit code of the command.
-func run(ctx context.Context, opts Options, command []string) (Result, error) {
-	root, err := moduleRoot()
-	if err != nil {
-		return Result{}, err
-	}
-	args, err := opts.args()
-	if err != nil {
-		return Result{}, err
-	}
-	script := filepath.Join(root, "scripts", "vm.sh")
-	cmd := exec.CommandContext(ctx, script, append(append(args, "--"), command...)...)
-	stdout, stderr := limited{max: maxOutput}, limited{max: maxOutput}
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	// On SIGTERM the script ends the machine and removes its files; also when this process is killed. The kernel sends
-	// the signal when the thread ends that started the script, so this goroutine keeps its thread.
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	cmd.WaitDelay = 15 * time.Second
-	err = cmd.Run()
-	result := Result{Output: stdout.String(), ExitCode: cmd.ProcessState.ExitCode()}
-	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
-		return result, fmt.Errorf("%s: %w", script, err)
-	}
-	if code := result.ExitCode; code < 0 || code == exitTimeout || code == exitMachine {
-		return result, fmt.Errorf("%s ended with %s: %s", script, cmd.ProcessState, stderr.String())
-	}
-	return result, nil
-}
-
-// args are the options of vm.sh.
-func (o Options) args() ([]string, error) {
-	if o.Memory%mebibyte != 0 || o.Disk%mebibyte != 0 || o.Timeout%time.Second != 0 {
-		return nil, fmt.Errorf("memory %d, disk %d, timeout %s: give whole MiB and whole seconds",
-			o.Memory, o.Disk, o.Timeout)
-	}
-	var args []string
-	add := func(option, value string, given bool) {
-		if given {
-			args = append(args, option, value)
-		}
-	}
-	add("--kernel", o.Kernel, o.Kernel != "")
-	add("--memory", strconv.FormatInt(o.Memory/mebibyte, 10)+"M", o.Memory != 0)
-	add("--cpus", strconv.Itoa(o.CPUs), o.CPUs != 0)
-	add("--disk", strconv.FormatInt(o.Disk/mebibyte, 10), o.Disk != 0)
-	add("--timeout", strconv.FormatInt(int64(o.Timeout/time.Second), 10), o.Timeout != 0)
-	add("--dir", o.Dir, o.Dir != "")
-	for _, c := range o.Copies {
-		host, err := filepath.Abs(c.Host)
-		if err != nil {
-			return nil, fmt.Errorf("copy %s: %w", c.Host, err)
-		}
-		guest := c.Guest
-		if guest == "" {
-			guest = host
-		}
-		if !filepath.IsAbs(guest) || strings.Contains(guest, ":") {
-			return nil, fmt.Errorf("copy %s: the guest's path %q must be absolute and without colon", host, guest)
-		}
-		add("--copy", host+":"+guest, true)
-	}
-	for _, e := range o.Env {
-		add("--env", e, true)
-	}
-	if o.HostLibs {
-		args = append(args, "--host-libs")
-	}
-	return args, nil
 }
 
 // moduleRoot is the nearest directory above the working one that has a go.mod: go test starts a test in its package.
@@ -240,25 +143,4 @@ func output(ctx context.Context, dir, name string, args ...string) (string, erro
 		return "", fmt.Errorf("%s %s: %w: %s", name, strings.Join(args, " "), err, stderr.String())
 	}
 	return strings.TrimSuffix(string(out), "\n"), nil
-}
-
-// limited keeps the first max bytes and counts the others.
-type limited struct {
-	kept    bytes.Buffer
-	max     int
-	dropped int64
-}
-
-func (l *limited) Write(p []byte) (int, error) {
-	n := min(len(p), l.max-l.kept.Len())
-	l.kept.Write(p[:n])
-	l.dropped += int64(len(p) - n)
-	return len(p), nil
-}
-
-func (l *limited) String() string {
-	if l.dropped == 0 {
-		return l.kept.String()
-	}
-	return fmt.Sprintf("%s\n[%d more bytes]\n", l.kept.String(), l.dropped)
 }
