@@ -9,7 +9,7 @@ JAVA_SOURCES := $(shell find java -name '*.java' -o -name pom.xml -o -path '*/sr
 JARS         := bin/sysinfo.jar bin/workloads.jar
 STATICCHECK  := honnef.co/go/tools/cmd/staticcheck@v0.8.1
 
-.PHONY: build test demo lint fmt bench bench-weigh bench-verdicts bench-demo test-go test-java setup-build setup-test clean FORCE
+.PHONY: build test demo lint fmt bench bench-weigh bench-verdicts bench-demo experiments test-go test-java setup-build setup-test clean FORCE
 
 build: setup-build bin/tare $(JARS)
 
@@ -73,6 +73,12 @@ bench-verdicts: build
 # What the demo finds, three times.
 bench-demo: build
 	$(GO) run ./bench/demo
+
+# Runs the experiments that have no result yet; hours from scratch. Results are
+# kept as they come: the same command goes on.
+experiments: build
+	@scripts/jdks.sh
+	scripts/experiments.sh
 
 clean:
 	rm -rf bin java/.built java/*/target

@@ -324,7 +324,12 @@ func Compare(a, b *Set) []Difference {
 	return out
 }
 
-const significance = 0.05
+const (
+	significance = 0.05
+	// minSamples is how many values on each side the test needs to find any
+	// difference at that level.
+	minSamples = 4
+)
 
 func (d *Difference) test() {
 	d.P = 1
@@ -332,12 +337,12 @@ func (d *Difference) test() {
 		d.Warning = "not measured in both"
 		return
 	}
+	if len(d.A.Values) < minSamples || len(d.B.Values) < minSamples {
+		d.Warning = fmt.Sprintf("needs %d runs each", minSamples)
+	}
 	d.Effect = cliffsDelta(d.A.Values, d.B.Values)
 	t := benchmath.DefaultThresholds
 	c := benchmath.AssumeNothing.Compare(benchmath.NewSample(d.A.Values, &t), benchmath.NewSample(d.B.Values, &t))
-	if len(c.Warnings) > 0 {
-		d.Warning = c.Warnings[0].Error()
-	}
 	if !math.IsNaN(c.P) {
 		d.P = c.P
 	}

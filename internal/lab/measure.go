@@ -55,6 +55,11 @@ var Measures = []Measure{
 		value: ofStatus(func(s *linux.Status) int64 { return s.VmRSS })},
 	{Name: "vmhwm", Unit: Bytes, Help: "VmHWM, the highest VmRSS so far", value: ofStatus(func(s *linux.Status) int64 { return s.VmHWM })},
 	{Name: "unattributed", Unit: Share, Help: "share of the resident memory that has no owner", value: unattributed},
+	{Name: "mem-available", Unit: Bytes, Help: "MemAvailable of the machine at the end", value: memAvailable},
+	{Name: "heap-used", Unit: Bytes, Help: "Java heap in use at the end, garbage included", value: ofHeap(func(h *footprint.Heap) int64 { return h.UsedBytes })},
+	{Name: "heap-max", Unit: Bytes, Help: "the most that the Java heap may grow to", value: ofHeap(func(h *footprint.Heap) int64 { return h.MaxBytes })},
+	{Name: "classes", Unit: Count, Help: "classes loaded at the end", value: count(func(f *footprint.Footprint) int64 { return f.Classes })},
+	{Name: "threads", Unit: Count, Help: "threads at the end", value: count(func(f *footprint.Footprint) int64 { return int64(f.Threads) })},
 	{Name: "cgroup-peak", Unit: Bytes, Help: "highest usage of the control group", value: ofTrial(func(r *trial.Result) float64 { return float64(r.PeakBytes) })},
 	{Name: "cgroup-needed", Unit: Bytes, Help: "highest usage of the control group less its page cache", value: ofTrial(func(r *trial.Result) float64 { return float64(r.NeededBytes) })},
 	{Name: "heap-live", Unit: Bytes, Help: "least heap that a collection left", value: positive(func(r *trial.Result) float64 { return float64(r.LiveBytes) })},
@@ -122,6 +127,30 @@ func ofEnd(bytes func(*footprint.Footprint) int64) func(*observation) (float64, 
 		}
 		return float64(bytes(o.end)), true
 	}
+}
+
+// count is ofEnd for what is 0 when it is not known.
+func count(n func(*footprint.Footprint) int64) func(*observation) (float64, bool) {
+	return func(o *observation) (float64, bool) {
+		v, ok := ofEnd(n)(o)
+		return v, ok && v > 0
+	}
+}
+
+func ofHeap(bytes func(*footprint.Heap) int64) func(*observation) (float64, bool) {
+	return func(o *observation) (float64, bool) {
+		if o.end == nil || o.end.Heap == nil {
+			return 0, false
+		}
+		return float64(bytes(o.end.Heap)), true
+	}
+}
+
+func memAvailable(o *observation) (float64, bool) {
+	if o.end == nil || o.end.Host == nil {
+		return 0, false
+	}
+	return float64(o.end.Host.MemAvailableBytes), true
 }
 
 func ofStatus(bytes func(*linux.Status) int64) func(*observation) (float64, bool) {

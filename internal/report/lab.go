@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"tare/internal/jvmopts"
 	"tare/internal/lab"
 	"tare/internal/linux"
 )
@@ -249,7 +250,12 @@ func labConditions(d labDoc, s *lab.Set) {
 		d.paragraph("Nothing was run yet.")
 		return
 	}
-	slices.Sort(jdks)
+	slices.SortFunc(jdks, func(a, b string) int {
+		if jvmopts.ParseRelease(a).AtLeast(jvmopts.ParseRelease(b)) {
+			return 1
+		}
+		return -1
+	})
 	when := first
 	if last != first {
 		when += " to " + last
@@ -312,7 +318,7 @@ func (d *textDoc) paragraph(text string) {
 }
 
 func (d *textDoc) item(word, text, evidence string) {
-	const indent = 14
+	const indent = 16
 	for i, l := range Wrap(linux.Printable(text), width-indent) {
 		if i == 0 {
 			d.line("  %-*s%s", indent-2, word, d.style.Strong(l))

@@ -1,0 +1,101 @@
+package report
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"tare/internal/fit"
+	"tare/internal/lab"
+)
+
+const labFile = `title: Thread stacks
+question: Does a larger -Xss cost resident memory?
+source: https://example.com/stacks
+run: {jdk: "{jdk}", options: ["-Xss{xss}"], command: [-jar, app.jar], ready: "tcp:80"}
+factors:
+  - {name: jdk, values: [8, 25]}
+  - {name: xss, values: [512k, 2048k]}
+repeats: 3
+seed: 1
+measure: [rss, start]
+claims:
+  - {text: A larger -Xss costs nothing | at all, measure: rss, compare: {xss: [2048k, 512k]}, expect: 0.9 .. 1.1}
+  - {text: It is small, measure: rss, expect: <= 100MiB}
+published:
+  - {where: {jdk: 8, xss: 2048k}, measure: rss, value: 300MiB, note: on another machine}
+remarks: |
+  Stacks are touched as deep
+  as they are used.
+
+  A second paragraph.
+`
+
+// labSet is a set of made-up results: JDK 8 takes 90 MiB, JDK 25 110; one run
+// of JDK 25 was killed before it could be weighed, and one cell has no result.
+func labSet(t *testing.T, more float64) *lab.Set {
+	t.Helper()
+	e, err := lab.Read(strings.NewReader(labFile), "x.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines bytes.Buffer
+	for i, c := range e.Cells()[:3] {
+		for round := 1; round <= 3; round++ {
+			rss := []float64{90, 91, 110}[i] + 0.1*float64(round) + more
+			values := fmt.Sprintf(`{"rss": %g, "start": 0.%d}`, rss*MiB, 3+round)
+			verdict := "passed"
+			if i == 2 && round == 2 {
+				values, verdict = "{}", "oom-killed"
+			}
+			fmt.Fprintf(&lines, `{"schema":"tare.lab/1","hash":%q,"round":%d,"time":%q,"jdk":%q,"runner":"cgroup v2","machine":{"kernel":"6.1.0","arch":"amd64","cpus":2,"memoryBytes":25232932864},`+
+				`"trials":1,"verdict":%q,"warnings":["time in garbage collection is unknown"],"values":%s}`+"\n",
+				e.Hash(c), round, time.Date(2026, 1, round, 0, 0, 0, 0, time.UTC).Format(time.RFC3339), c.Labels[0], verdict, values)
+		}
+	}
+	r, err := lab.ReadResults(&lines, "x.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lab.Analyse(e, r)
+}
+
+func TestLabReport(t *testing.T) {
+	var text, markdown, differences, plan bytes.Buffer
+	set := labSet(t, 0)
+	if err := LabText(&text, set, Style{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := LabMarkdown(&markdown, set, "tare lab run stacks.yaml"); err != nil {
+		t.Fatal(err)
+	}
+	if err := LabDifferences(&differences, lab.Compare(set, labSet(t, 5)), Style{}); err != nil {
+		t.Fatal(err)
+	}
+	nothing, err := lab.ReadResults(strings.NewReader(""), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := LabPlan(&plan, set.Experiment, nothing, set.Experiment.Plan()); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "lab.txt", text.Bytes())
+	golden(t, "lab.md", markdown.Bytes())
+	golden(t, "lab-compare.txt", differences.Bytes())
+	golden(t, "lab-plan.txt", plan.Bytes())
+}
+
+func TestLabProgress(t *testing.T) {
+	set := labSet(t, 0)
+	var out bytes.Buffer
+	job := set.Experiment.Plan()[0]
+	LabProgress(&out, set.Experiment, lab.Event{Job: job, Number: 1, Total: 12})
+	rec := &lab.Record{Verdict: "passed", Machine: fit.Machine{}, Values: map[string]float64{"rss": 90 * MiB, "start": 0.5}}
+	LabProgress(&out, set.Experiment, lab.Event{Job: job, Number: 2, Total: 12, Record: rec, Left: 90 * time.Second})
+	want := " 2 of 12  " + set.Experiment.Key(job.Cell) + "  passed  rss 90.0 MiB, start 500.0 ms · about 1 m 30 s left\n"
+	if out.String() != want {
+		t.Errorf("got  %q\nwant %q", out.String(), want)
+	}
+}
