@@ -192,10 +192,13 @@ func fitConfig(ctx context.Context, args []string, o fitOptions) (fit.Config, er
 			return c, usageError(fmt.Errorf("no such jar: %s: build it, or check the path (from %s)", jar, c.Dir))
 		}
 	}
-	if c.Java, err = jvmopts.Find(ctx, c.Command.Java); err != nil {
+	if c.Java, err = fit.FindJava(ctx, c.Command.Java); err != nil {
 		return c, usageError(err)
 	}
 	if c.Env, err = applicationEnv(o.env); err != nil {
+		return c, usageError(err)
+	}
+	if c.Given, err = jvmopts.Read(jvmopts.Input{Release: jvmopts.ParseRelease(c.Java.Version), Args: args[1:], Env: c.Env, Dir: c.Dir}); err != nil {
 		return c, usageError(err)
 	}
 	if c.Load, err = o.load(); err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tare/internal/fit"
 	"tare/internal/hotspot"
 	"tare/internal/jvmopts"
 	"tare/internal/lab"
@@ -280,25 +281,25 @@ func runLab(ctx context.Context, stdout, stderr io.Writer, file string, o labOpt
 
 // findJava finds the launcher of a major version among the JDKs of this
 // machine, or of a path; of several the newest.
-func findJava(ctx context.Context, name string) (jvmopts.Java, error) {
+func findJava(ctx context.Context, name string) (fit.Java, error) {
 	if name == "" {
-		return jvmopts.Find(ctx, "java")
+		return fit.FindJava(ctx, "java")
 	}
 	if strings.Contains(name, "/") {
-		return jvmopts.Find(ctx, name)
+		return fit.FindJava(ctx, name)
 	}
 	major, err := strconv.Atoi(name)
 	if err != nil {
-		return jvmopts.Java{}, usageError(fmt.Errorf("jdk %q: give a major version such as 21, or the path of a java launcher", name))
+		return fit.Java{}, usageError(fmt.Errorf("jdk %q: give a major version such as 21, or the path of a java launcher", name))
 	}
 	jdks, err := hotspot.FindJDKs(ctx, hotspot.HostJDKs())
 	if err != nil {
-		return jvmopts.Java{}, err
+		return fit.Java{}, err
 	}
 	for i := len(jdks) - 1; i >= 0; i-- {
 		if jdks[i].Error == "" && jvmopts.ParseRelease(jdks[i].Version).Feature == major {
-			return jvmopts.Find(ctx, jdks[i].Java())
+			return fit.FindJava(ctx, jdks[i].Java())
 		}
 	}
-	return jvmopts.Java{}, usageError(fmt.Errorf("no JDK %d on this machine: install one, or see tare jdks for those there are", major))
+	return fit.Java{}, usageError(fmt.Errorf("no JDK %d on this machine: install one, or see tare jdks for those there are", major))
 }

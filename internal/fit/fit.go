@@ -28,7 +28,9 @@ import (
 type Config struct {
 	Runner  runner.Runner
 	Command jvmopts.Command
-	Java    jvmopts.Java
+	// Given are the user's options, from all sources.
+	Given jvmopts.Options
+	Java  Java
 	// Env is the application's environment, Dir its folder.
 	Env []string
 	Dir string
@@ -100,7 +102,7 @@ type Machine struct {
 func Run(ctx context.Context, c Config) (*Result, error) {
 	t := &trier{config: c}
 	s := &Search{Trier: t, Levers: c.Levers, AmpleBytes: c.AmpleBytes, Baselines: c.Baselines, Confirmations: c.Confirmations,
-		Facts:   Facts{Release: jvmopts.ParseRelease(c.Java.Version), Given: jvmopts.Given(c.Command, c.Env, c.Dir), Env: c.Env},
+		Facts:   Facts{Release: jvmopts.ParseRelease(c.Java.Version), Given: c.Given},
 		Observe: c.Observe}
 	res := &Result{Time: time.Now(), Config: c, Machine: ThisMachine()}
 	found, err := s.Run(ctx)

@@ -21,9 +21,9 @@ type Setup struct {
 func (s Setup) with(options, env []string) Setup {
 	out := Setup{Options: slices.Clone(s.Options), Env: slices.Clone(s.Env)}
 	for _, o := range options {
-		f := jvmopts.FamilyOf(o)
+		families := jvmopts.FamiliesOf(o)
 		out.Options = slices.DeleteFunc(out.Options, func(old string) bool {
-			return old == o || f != jvmopts.NoFamily && jvmopts.FamilyOf(old) == f
+			return old == o || slices.ContainsFunc(jvmopts.FamiliesOf(old), func(f jvmopts.Family) bool { return slices.Contains(families, f) })
 		})
 		out.Options = append(out.Options, o)
 	}
@@ -180,8 +180,7 @@ func (l Lever) variants(live int64, archive string) []Setup {
 // Facts is what decides which levers are open.
 type Facts struct {
 	Release jvmopts.Release
-	Given   []jvmopts.Source
-	Env     []string // the application's own environment
+	Given   jvmopts.Options
 }
 
 // open is the lever without the options that the user has decided already, and
@@ -196,9 +195,9 @@ func (l Lever) open(f Facts) (left Lever, ok bool, reason string) {
 	left = l
 	left.Options, left.Env = nil, nil
 	for _, o := range l.Options {
-		if set, source, taken := jvmopts.SetBy(f.Given, jvmopts.FamilyOf(o)); taken {
-			reason = fmt.Sprintf("yours: %s (%s)", set, source)
-			if strings.Contains(o, "{archive}") {
+		if c, taken := f.Given.Conflict(o); taken {
+			reason = "yours: " + c.By.String()
+			if strings.Contains(o, "{archive}") || strings.HasPrefix(o, "-XX:+Unlock") {
 				return l, false, reason
 			}
 			if strings.Contains(o, "{heap}") {
@@ -209,16 +208,15 @@ func (l Lever) open(f Facts) (left Lever, ok bool, reason string) {
 		left.Options = append(left.Options, o)
 	}
 	for _, e := range l.Env {
-		name, _, _ := strings.Cut(e, "=")
-		if i := slices.IndexFunc(f.Env, func(v string) bool { return strings.HasPrefix(v, name+"=") }); i >= 0 {
-			reason = "yours: " + f.Env[i]
+		if c, taken := f.Given.Conflict(e); taken {
+			reason = "yours: " + c.By.String()
 			continue
 		}
 		left.Env = append(left.Env, e)
 	}
 	decides := slices.ContainsFunc(left.Options, func(o string) bool {
-		f := jvmopts.FamilyOf(o)
-		return f != jvmopts.NoFamily && f != "ExitOnOutOfMemoryError"
+		f := jvmopts.FamiliesOf(o)
+		return len(f) > 0 && !slices.Contains(f, jvmopts.OutOfMemory)
 	})
 	return left, decides || len(left.Env) > 0, reason
 }

@@ -422,6 +422,10 @@ func (s *Search) pull(ctx context.Context, l Lever, best point) (point, error) {
 			result.Reason = "the heap is as small already"
 			continue
 		}
+		if c, taken := s.Facts.Given.Conflict(v.Options...); taken {
+			result.Reason = "yours: " + c.By.String()
+			continue
+		}
 		t, err := s.tryLever(ctx, Attempt{Phase: PhaseLever, Lever: l.Name, Setup: best.setup.with(v.Options, v.Env), LimitBytes: below}, best)
 		if err != nil {
 			return best, err

@@ -197,10 +197,13 @@ func TestSearchTakesALargerHeapAndDropsWhatSlows(t *testing.T) {
 func TestSearchLeavesTheUsersOptionsAlone(t *testing.T) {
 	a := &simulated{rng: rand.New(rand.NewPCG(1, 1)), needs: 300 * mib, live: 10 * mib}
 	s := a.search()
-	s.Facts.Given = []jvmopts.Source{
-		{Name: "command line", Options: []string{"-Xmx100m", "-XX:+UseG1GC"}},
-		{Name: "JAVA_TOOL_OPTIONS", Options: []string{"-XX:-TieredCompilation", "-Xshare:auto"}}}
-	s.Facts.Env = []string{"MALLOC_ARENA_MAX=4"}
+	var err error
+	s.Facts.Given, err = jvmopts.Read(jvmopts.Input{
+		Args: []string{"-Xmx100m", "-XX:+UseG1GC", "-jar", "app.jar"},
+		Env:  []string{"JAVA_TOOL_OPTIONS=-XX:-TieredCompilation -Xshare:auto", "MALLOC_ARENA_MAX=4"}})
+	if err != nil {
+		t.Fatal(err)
+	}
 	f, err := s.Run(t.Context())
 	if err != nil {
 		t.Fatal(err)

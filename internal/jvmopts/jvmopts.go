@@ -1,123 +1,229 @@
-// Package jvmopts knows the options of the java launcher: where they end and
-// the application begins, which ones the user gave, by any of Java's ways, and
-// which an added option would contradict. The user's option always wins.
+// Package jvmopts is the model of a JVM's options: which are in effect, from
+// all of Java's own sources and in its own order, what each of them sets, what
+// the user has settled with them, and what may still be added so that no
+// option of the user's is overridden.
+//
+// The rules are those of the java launcher and of HotSpot:
+//   - src/java.base/share/native/libjli/args.c: @argument files and
+//     JDK_JAVA_OPTIONS (JDK 9 and later);
+//   - src/java.base/share/native/libjli/java.c: where the options end and the
+//     application begins;
+//   - src/hotspot/share/runtime/arguments.cpp (JDK 8:
+//     hotspot/src/share/vm/runtime/arguments.cpp): JAVA_TOOL_OPTIONS,
+//     _JAVA_OPTIONS, -XX:VMOptionsFile=, -XX:Flags=, and what an option sets.
+//
+// .hotspotrc is not among the sources: product builds ignore it unless
+// -XX:Flags=.hotspotrc names it.
+//
+// Nothing that is read is evaluated or run. The package needs the standard
+// library only, and little of it: it is part of the launcher.
 package jvmopts
 
 import (
 	"errors"
-	"fmt"
-	"path/filepath"
+	"slices"
 	"strings"
 )
 
-// Command is a java command line in its parts.
-type Command struct {
-	// Java is the launcher, as given.
-	Java string
-	// Options are the launcher's and the JVM's options.
-	Options []string
-	// Main is what runs: "-jar" and the jar, "-m" and the module, or the
-	// main class.
-	Main []string
-	// Args are the application's arguments.
+// Place is a kind of source. A later place overrides an earlier one, for so the
+// JVM applies them.
+type Place int
+
+// The places that options come from, in the order in which the JVM applies
+// them. Environment is for variables that are no options but settle something,
+// such as MALLOC_ARENA_MAX.
+const (
+	Environment     Place = iota
+	FlagsFile             // -XX:Flags=FILE
+	ToolOptions           // JAVA_TOOL_OPTIONS
+	LauncherOptions       // JDK_JAVA_OPTIONS
+	Added                 // what Add put before the user's command line
+	CommandLine
+	JavaOptions // _JAVA_OPTIONS
+)
+
+var placeNames = [...]string{"environment", "flags file", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "added", "command line", "_JAVA_OPTIONS"}
+
+func (p Place) String() string { return placeNames[p] }
+
+// Source is where an option was found.
+type Source struct {
+	Place Place
+	// File is the argument, options or flags file that holds the option, as
+	// it was named; empty when the place holds the option itself.
+	File string
+}
+
+func (s Source) String() string {
+	switch {
+	case s.File == "":
+		return s.Place.String()
+	case s.Place == FlagsFile || s.Place == CommandLine:
+		return s.File
+	default:
+		return s.File + " (" + s.Place.String() + ")"
+	}
+}
+
+// Option is one option as the user gave it.
+type Option struct {
+	// Text is the option, without the quotes of its source; an option of a
+	// flags file has "-XX:" in front.
+	Text string
+	// Arg is the value of an option that takes it from the next word, such
+	// as the class path of -cp.
+	Arg    string
+	Source Source
+	// Sets is what the option sets, often one flag. Empty for options that
+	// set none that this package knows.
+	Sets []Setting
+	// Unknown says that the option stands for a source that could not be
+	// read: anything may be set there.
+	Unknown bool
+}
+
+// String is the option and where it was found.
+func (o Option) String() string {
+	text := o.Text
+	if o.Arg != "" {
+		text += " " + o.Arg
+	}
+	if o.Source.Place == Environment {
+		return text
+	}
+	return text + " (" + o.Source.String() + ")"
+}
+
+// Setting is a flag and the value it gets: true or false, a decimal number of
+// the unit that HotSpot counts the flag in (bytes, for ThreadStackSize KiB), or
+// text. Options that set no flag have a name of their own here: Xlog, Xloggc,
+// verbose, java.compiler.
+type Setting struct{ Flag, Value string }
+
+// Input is what a JVM is to be started with.
+type Input struct {
+	// Release decides which sources that JVM reads; zero is the newest.
+	Release Release
+	// Args are the arguments of the java launcher, without its name.
 	Args []string
+	// Env is the environment, as of os.Environ. Of a name that is there twice
+	// the last counts.
+	Env []string
+	// Dir is where relative file names start; empty is the working directory.
+	Dir string
+	// ReadFile reads a regular file of at most MaxFile bytes; nil is ReadFile
+	// of this package.
+	ReadFile func(name string) ([]byte, error)
 }
 
-// ErrNotJava says that the command does not start the java launcher.
-var ErrNotJava = errors.New("not a java command")
+// Options is what a JVM is told by its user.
+type Options struct {
+	// All are the options in the order in which the JVM applies them: the last
+	// one to set a flag wins.
+	All []Option
+	// Environ are variables that settle something without being an option of
+	// the JVM, such as MALLOC_ARENA_MAX=2.
+	Environ []Option
+	// Command is the command line with argument files expanded; Java is
+	// empty, and the options of JDK_JAVA_OPTIONS are not among Options.
+	Command Command
 
-// withValue are the launcher's options whose value is the next word
-// (java(1); src/java.base/share/native/libjli/java.c, IsWhiteSpaceOption).
-var withValue = map[string]bool{
-	"-cp": true, "-classpath": true, "--class-path": true,
-	"-p": true, "--module-path": true, "--upgrade-module-path": true,
-	"--add-modules": true, "--enable-native-access": true, "--limit-modules": true,
-	"--add-exports": true, "--add-opens": true, "--add-reads": true, "--patch-module": true,
-	"--describe-module": true, "-d": true, "--source": true,
+	release         Release
+	args, env       []string
+	added, addedEnv []string
 }
 
-// Parse splits a java command line.
-func Parse(args []string) (Command, error) {
-	if len(args) == 0 {
-		return Command{}, fmt.Errorf("%w: it is empty", ErrNotJava)
+// Read finds all options. The error joins what is wrong with them, one line
+// each that names the file or variable; the Options hold all that could be read
+// nevertheless, so that a launcher can start the JVM, which will complain
+// itself if it must.
+func Read(in Input) (Options, error) {
+	r := reader{in: in}
+	if r.in.ReadFile == nil {
+		r.in.ReadFile = ReadFile
 	}
-	if base := filepath.Base(args[0]); base != "java" {
-		return Command{}, fmt.Errorf("%w: %s", ErrNotJava, args[0])
+	commandLine, command := r.commandLine()
+	containers := [][]Option{
+		r.vmVariable("JAVA_TOOL_OPTIONS", ToolOptions),
+		r.expandVMOptions(commandLine),
+		r.vmVariable("_JAVA_OPTIONS", JavaOptions),
 	}
-	c := Command{Java: args[0]}
-	for i := 1; i < len(args); i++ {
-		a := args[i]
-		switch {
-		case withValue[a]:
-			if i+1 == len(args) {
-				return Command{}, fmt.Errorf("java option %s lacks its value", a)
-			}
-			c.Options = append(c.Options, a, args[i+1])
-			i++
-		case a == "-jar" || a == "-m" || a == "--module":
-			if i+1 == len(args) {
-				return Command{}, fmt.Errorf("java option %s lacks its value", a)
-			}
-			c.Main, c.Args = args[i:i+2:i+2], args[i+2:]
-			return c, nil
-		case strings.HasPrefix(a, "--module="):
-			c.Main, c.Args = args[i:i+1:i+1], args[i+1:]
-			return c, nil
-		case strings.HasPrefix(a, "-") || strings.HasPrefix(a, "@"):
-			c.Options = append(c.Options, a)
-		default:
-			c.Main, c.Args = args[i:i+1:i+1], args[i+1:]
-			return c, nil
+	all := slices.Concat(r.flagsFile(containers), slices.Concat(containers...))
+	if r.count > maxOptions { // what was left out may be anything
+		all = append(all, Option{Text: "too many options", Source: Source{Place: CommandLine}, Unknown: true})
+	}
+	for i := range all {
+		if !all[i].Unknown {
+			all[i].Sets = settings(all[i].Text, all[i].Arg, in.Release)
 		}
 	}
-	for _, o := range c.Options {
-		if strings.HasPrefix(o, "@") { // an argument file may name the main class
-			return c, nil
+	o := Options{All: all, Environ: environ(in.Env), Command: command, release: in.Release, args: slices.Clone(in.Args), env: in.Env}
+	return o, errors.Join(r.problems...)
+}
+
+// Value is the value that a flag has by the options, and the option that set
+// it, which is the last one to do so; ok is false when no option sets it. The
+// values of a flag that collects them, such as OnOutOfMemoryError, are joined
+// by newlines.
+func (o Options) Value(flag string) (value string, by Option, ok bool) {
+	for _, option := range o.All {
+		for _, s := range option.Sets {
+			if s.Flag != flag {
+				continue
+			}
+			if ok && collects(flag) {
+				value += "\n" + s.Value
+			} else {
+				value = s.Value
+			}
+			by, ok = option, true
 		}
 	}
-	return Command{}, errors.New("the java command names no jar, module or main class")
+	return value, by, ok
 }
 
-// Jar is the jar of -jar, or "".
-func (c Command) Jar() string {
-	if len(c.Main) == 2 && c.Main[0] == "-jar" {
-		return c.Main[1]
-	}
-	return ""
-}
+// Args are the arguments to start the launcher with: what was added, then the
+// user's own as given.
+func (o Options) Args() []string { return slices.Concat(o.added, o.args) }
 
-// With is the command line with options added. They stand before the user's
-// own, for which the JVM gives the later one right, and so the user's wins
-// even where Family knows nothing of it.
-func (c Command) With(options ...string) []string {
-	out := make([]string, 0, 1+len(options)+len(c.Options)+len(c.Main)+len(c.Args))
-	out = append(out, c.Java)
-	out = append(out, options...)
-	out = append(out, c.Options...)
-	out = append(out, c.Main...)
-	return append(out, c.Args...)
-}
+// Added are the options that Add put there.
+func (o Options) Added() []string { return slices.Clone(o.added) }
 
-// Files are the paths that the command names and that may exist: the jar, the
-// parts of the class and module path.
-func (c Command) Files() []string {
-	var files []string
-	if jar := c.Jar(); jar != "" {
-		files = append(files, jar)
-	}
-	for i, o := range c.Options {
-		switch o {
-		case "-cp", "-classpath", "--class-path", "-p", "--module-path":
-			if i+1 < len(c.Options) {
-				files = append(files, filepath.SplitList(c.Options[i+1])...)
-			}
-		default:
-			for _, p := range []string{"--class-path=", "--module-path=", "-javaagent:", "-XX:SharedArchiveFile=", "-XX:AOTCache="} {
-				if v, ok := strings.CutPrefix(o, p); ok {
-					files = append(files, filepath.SplitList(v)...)
-				}
-			}
+// AddedEnv are the variables that Add put there, as NAME=value.
+func (o Options) AddedEnv() []string { return slices.Clone(o.addedEnv) }
+
+// environ are the variables of an environment that settle something.
+func environ(env []string) []Option {
+	var found []Option
+	for _, name := range []string{"MALLOC_ARENA_MAX", "MALLOC_ARENA_TEST", "GLIBC_TUNABLES"} {
+		if value, ok := lookup(env, name); ok {
+			found = append(found, variable(name, value))
 		}
 	}
-	return files
+	return found
+}
+
+// variable is an environment variable as an option. The tunables of glibc
+// (its manual, "Tunables") are settings of their own.
+func variable(name, value string) Option {
+	o := Option{Text: name + "=" + value, Source: Source{Place: Environment}}
+	if name != "GLIBC_TUNABLES" {
+		o.Sets = []Setting{{name, value}}
+		return o
+	}
+	for tunable := range strings.SplitSeq(value, ":") {
+		if n, v, ok := strings.Cut(tunable, "="); ok {
+			o.Sets = append(o.Sets, Setting{n, v})
+		}
+	}
+	return o
+}
+
+func lookup(env []string, name string) (value string, ok bool) {
+	for _, e := range env {
+		if rest, found := strings.CutPrefix(e, name+"="); found {
+			value, ok = rest, true
+		}
+	}
+	return value, ok
 }

@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"tare/internal/jvmopts"
+	"tare/internal/fit"
 	"tare/internal/runner"
 	"tare/internal/vm"
 )
@@ -79,7 +79,7 @@ func (m *Machine) options() (vm.Options, error) {
 // machineJob is what the lab in the machine is told.
 type machineJob struct {
 	Dir     string
-	Java    jvmopts.Java
+	Java    fit.Java
 	Run     Run
 	Search  *Search
 	Measure []string
@@ -87,7 +87,7 @@ type machineJob struct {
 
 // runInMachine boots a machine, runs one cell there by tare itself, and brings
 // its record back.
-func (l *Lab) runInMachine(ctx context.Context, run Run, java jvmopts.Java) (*Record, error) {
+func (l *Lab) runInMachine(ctx context.Context, run Run, java fit.Java) (*Record, error) {
 	o, err := run.Machine.options()
 	if err != nil {
 		return nil, err
@@ -123,7 +123,7 @@ func (l *Lab) runInMachine(ctx context.Context, run Run, java jvmopts.Java) (*Re
 
 // machineFiles are the files that a run needs: its own, the JDK, and the C
 // library that the JDK brings along beside it, if it does.
-func (l *Lab) machineFiles(run Run, java jvmopts.Java) ([]string, error) {
+func (l *Lab) machineFiles(run Run, java fit.Java) ([]string, error) {
 	spec, err := run.spec(l.Dir, 1)
 	if err != nil {
 		return nil, err

@@ -32,7 +32,7 @@ type Lab struct {
 	// Results holds what was run before and takes what is run now.
 	Results *Results
 	// Java finds the launcher of a major version, or of a path.
-	Java func(ctx context.Context, name string) (jvmopts.Java, error)
+	Java func(ctx context.Context, name string) (fit.Java, error)
 	// Self is tare's own program, for runs in virtual machines.
 	Self string
 	// Observe is told of each step; nil is nobody.
@@ -101,8 +101,8 @@ func (l *Lab) observe(e Event) {
 }
 
 // findJavas finds all launchers before anything runs.
-func (l *Lab) findJavas(ctx context.Context) (map[string]jvmopts.Java, error) {
-	javas := map[string]jvmopts.Java{}
+func (l *Lab) findJavas(ctx context.Context) (map[string]fit.Java, error) {
+	javas := map[string]fit.Java{}
 	for _, c := range l.Experiment.Cells() {
 		name := string(c.Run.JDK)
 		if _, ok := javas[name]; ok {
@@ -118,7 +118,7 @@ func (l *Lab) findJavas(ctx context.Context) (map[string]jvmopts.Java, error) {
 }
 
 // run makes one job and says what came of it.
-func (l *Lab) run(ctx context.Context, j Job, java jvmopts.Java) (*Record, error) {
+func (l *Lab) run(ctx context.Context, j Job, java fit.Java) (*Record, error) {
 	begin := time.Now().UTC()
 	run := l.measure
 	if j.Cell.Run.Machine != nil {
@@ -138,7 +138,7 @@ func (l *Lab) run(ctx context.Context, j Job, java jvmopts.Java) (*Record, error
 
 // measure makes one run, or a search, on this machine. The record does not say
 // yet what cell it is of.
-func (l *Lab) measure(ctx context.Context, run Run, java jvmopts.Java) (*Record, error) {
+func (l *Lab) measure(ctx context.Context, run Run, java fit.Java) (*Record, error) {
 	rec := &Record{Schema: Schema, JDK: java.Version, Runner: l.Runner.Name(), Machine: fit.ThisMachine(), Values: map[string]float64{}}
 	t := &tester{lab: l, run: run, java: java}
 	var o *observation
@@ -168,7 +168,7 @@ func (l *Lab) measure(ctx context.Context, run Run, java jvmopts.Java) (*Record,
 type tester struct {
 	lab    *Lab
 	run    Run
-	java   jvmopts.Java
+	java   fit.Java
 	trials int
 }
 

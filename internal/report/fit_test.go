@@ -79,7 +79,7 @@ func fitResult(t *testing.T) *fit.Result {
 		Archive: "/home/me/fit out/app.jsa", TrainOption: "-XX:ArchiveClassesAtExit=/home/me/fit out/app.jsa", UnpaidBytes: 3 * MiB, Warnings: []string{"the fastest baseline was 17 % faster than the slowest"},
 		Config: fit.Config{
 			Command: jvmopts.Command{Java: "java", Options: []string{"-Dgreeting=it's here"}, Main: []string{"-jar", "app.jar"}, Args: []string{"--port", "8080"}},
-			Java:    jvmopts.Java{Path: "/usr/bin/java", Home: "/usr/lib/jvm/17", Version: "17.0.15"}, CPUs: 1, Ready: ready, SLO: slo,
+			Java:    fit.Java{Path: "/usr/bin/java", Home: "/usr/lib/jvm/17", Version: "17.0.15"}, CPUs: 1, Ready: ready, SLO: slo,
 			Env:  []string{"JAVA_TOOL_OPTIONS=-Duser.timezone=UTC"},
 			Load: fit.Load{Loader: trial.HTTPLoad{}, Targets: []load.Target{target}, Concurrency: 32}, Warmup: 5 * time.Second, Duration: 10 * time.Second}}
 	r.Trials = []fit.Trial{

@@ -1,4 +1,4 @@
-package jvmopts
+package fit
 
 import (
 	"bufio"
@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -23,9 +22,9 @@ type Java struct {
 	Version string
 }
 
-// Find locates the launcher of a command and its version: from the release
+// FindJava locates the launcher of a command and its version: from the release
 // file beside it, or else by asking it.
-func Find(ctx context.Context, launcher string) (Java, error) {
+func FindJava(ctx context.Context, launcher string) (Java, error) {
 	found, err := exec.LookPath(launcher)
 	if err != nil {
 		return Java{}, fmt.Errorf("no java launcher %q: install a JDK, or give the path of its bin/java: %w", launcher, err)
@@ -74,34 +73,4 @@ func askVersion(ctx context.Context, java string) (string, error) {
 		return "", fmt.Errorf("%s -version names no version", java)
 	}
 	return string(m[1]), nil
-}
-
-// Release is a Java version that compares.
-type Release struct{ Feature, Interim, Update int }
-
-// ParseRelease reads a java.version, old ("1.8.0_504") or new ("17.0.15",
-// "27-ea", "21.0.12.1"). What is missing or is no number counts as zero.
-func ParseRelease(version string) Release {
-	v, _, _ := strings.Cut(version, "-")
-	v, _, _ = strings.Cut(v, "+")
-	parts := strings.FieldsFunc(v, func(r rune) bool { return r == '.' || r == '_' })
-	if len(parts) > 1 && parts[0] == "1" {
-		parts = parts[1:]
-	}
-	n := [3]int{}
-	for i := range min(len(parts), len(n)) {
-		n[i], _ = strconv.Atoi(parts[i])
-	}
-	return Release{n[0], n[1], n[2]}
-}
-
-// AtLeast compares releases.
-func (r Release) AtLeast(o Release) bool {
-	if r.Feature != o.Feature {
-		return r.Feature > o.Feature
-	}
-	if r.Interim != o.Interim {
-		return r.Interim > o.Interim
-	}
-	return r.Update >= o.Update
 }
