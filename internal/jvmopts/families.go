@@ -150,24 +150,30 @@ func optionOf(text string, release Release) Option {
 	if name, value, ok := strings.Cut(text, "="); ok && !strings.HasPrefix(text, "-") {
 		return variable(name, value)
 	}
-	return Option{Text: text, Source: Source{Place: Added}, Sets: settings(text, "", release)}
+	return Option{Text: text, Source: Source{Place: Added}, Sets: settings(text, release)}
 }
 
 // Settles returns the option of the user by which a family, or a flag of its own,
 // is decided: of several the one that wins. ok is false when the user left it
 // open. A source that could not be read settles everything.
 func (o Options) Settles(f Family) (by Option, ok bool) {
-	for _, option := range slices.Concat(o.Environ, o.All) {
-		if option.Source.Place == Added {
-			continue
-		}
-		if option.Unknown || slices.ContainsFunc(option.Sets, func(s Setting) bool {
-			return Family(s.Flag) == f || slices.Contains(s.families(), f)
-		}) {
-			by, ok = option, true
+	for _, options := range [][]Option{o.Environ, o.All} {
+		for _, option := range options {
+			if option.Source.Place != Added && (option.Unknown || slices.Contains(option.settles, f)) {
+				by, ok = option, true
+			}
 		}
 	}
 	return by, ok
+}
+
+// settling are the families and flags that settings settle.
+func settling(sets []Setting) []Family {
+	var found []Family
+	for _, s := range sets {
+		found = append(append(found, Family(s.Flag)), s.families()...)
+	}
+	return found
 }
 
 // Conflict says why something cannot be added.
@@ -201,7 +207,7 @@ func (o Options) contradicted(s Setting) (Option, bool) {
 		value, by, set := o.Value(s.Flag)
 		return by, set && value != s.Value
 	}
-	for _, f := range append(s.families(), Family(s.Flag)) {
+	for _, f := range settling([]Setting{s}) {
 		if by, found := o.Settles(f); found {
 			return by, true
 		}

@@ -80,6 +80,8 @@ type Option struct {
 	// Unknown says that the option stands for a source that could not be
 	// read: anything may be set there.
 	Unknown bool
+
+	settles []Family
 }
 
 // String is the option and where it was found.
@@ -154,7 +156,8 @@ func Read(in Input) (Options, error) {
 	}
 	for i := range all {
 		if !all[i].Unknown {
-			all[i].Sets = settings(all[i].Text, all[i].Arg, in.Release)
+			all[i].Sets = settings(all[i].Text, in.Release)
+			all[i].settles = settling(all[i].Sets)
 		}
 	}
 	o := Options{All: all, Environ: environ(in.Env), Command: command, release: in.Release, args: slices.Clone(in.Args), env: in.Env}
@@ -209,13 +212,14 @@ func variable(name, value string) Option {
 	o := Option{Text: name + "=" + value, Source: Source{Place: Environment}}
 	if name != "GLIBC_TUNABLES" {
 		o.Sets = []Setting{{name, value}}
-		return o
+		value = ""
 	}
 	for tunable := range strings.SplitSeq(value, ":") {
 		if n, v, ok := strings.Cut(tunable, "="); ok {
 			o.Sets = append(o.Sets, Setting{n, v})
 		}
 	}
+	o.settles = settling(o.Sets)
 	return o
 }
 

@@ -9,7 +9,7 @@ import (
 // settings is what an option sets (parse_each_vm_init_arg of arguments.cpp, and
 // ParseArguments of java.c for the old spellings). A value that the JVM would
 // refuse is kept as it is written.
-func settings(option, arg string, release Release) []Setting {
+func settings(option string, release Release) []Setting {
 	if rest, ok := strings.CutPrefix(option, "-XX:"); ok {
 		return flagSettings(rest, release)
 	}
@@ -28,9 +28,9 @@ func settings(option, arg string, release Release) []Setting {
 // set the mode of compilation set flags that the JVM does not show as set, but
 // the last of them wins as with any flag.
 var fixedOptions = map[string][]Setting{
-	"-Xint":         {{"UseInterpreter", "true"}, {"UseCompiler", "false"}},
+	"-Xint":         {{"UseInterpreter", "true"}, {"UseCompiler", "false"}, {"BackgroundCompilation", "true"}},
 	"-Xcomp":        {{"UseInterpreter", "false"}, {"UseCompiler", "true"}, {"BackgroundCompilation", "false"}},
-	"-Xmixed":       {{"UseInterpreter", "true"}, {"UseCompiler", "true"}},
+	"-Xmixed":       {{"UseInterpreter", "true"}, {"UseCompiler", "true"}, {"BackgroundCompilation", "true"}},
 	"-Xbatch":       {{"BackgroundCompilation", "false"}},
 	"-Xrs":          {{"ReduceSignalUsage", "true"}},
 	"-Xnoclassgc":   {{"ClassUnloading", "false"}},
@@ -41,7 +41,7 @@ var fixedOptions = map[string][]Setting{
 	"-Xshare:on":    {{"UseSharedSpaces", "true"}, {"RequireSharedSpaces", "true"}},
 	"-Xshare:auto":  {{"UseSharedSpaces", "true"}, {"RequireSharedSpaces", "false"}},
 	"-Xshare:off":   {{"UseSharedSpaces", "false"}, {"RequireSharedSpaces", "false"}},
-	"-Xshare:dump":  {{"DumpSharedSpaces", "true"}, {"UseCompiler", "false"}},
+	"-Xshare:dump":  {{"DumpSharedSpaces", "true"}, {"UseInterpreter", "true"}, {"UseCompiler", "false"}, {"BackgroundCompilation", "true"}},
 	"-Xverify":      verifyAll,
 	"-Xverify:all":  verifyAll,
 	"-verify":       verifyAll,
@@ -67,12 +67,12 @@ var prefixOptions = []struct {
 	{"-Xmn", sizeOf("NewSize", "MaxNewSize")},
 	{"-Xss", stackSize},
 	{"-ss", stackSize},
-	{"-Xmaxjitcodesize", sizeOf("ReservedCodeCacheSize")},
+	{"-Xmaxjitcodesize", before(27, sizeOf("ReservedCodeCacheSize"))},
 	{"-Xmaxf", percentOf("MaxHeapFreeRatio")},
 	{"-Xminf", percentOf("MinHeapFreeRatio")},
 	{"-Xlog:", textOf("Xlog")},
 	{"-Xloggc:", textOf("Xloggc")},
-	{"-Djava.compiler=", textOf("java.compiler")},
+	{"-Djava.compiler=", before(21, textOf("java.compiler"))},
 }
 
 func sizeOf(flags ...string) func(string, Release) []Setting {
@@ -83,6 +83,16 @@ func sizeOf(flags ...string) func(string, Release) []Setting {
 			out[i] = Setting{f, value}
 		}
 		return out
+	}
+}
+
+// before is for options that HotSpot ignores from a feature release on.
+func before(feature int, f func(string, Release) []Setting) func(string, Release) []Setting {
+	return func(rest string, release Release) []Setting {
+		if release.since(feature) {
+			return nil
+		}
+		return f(rest, release)
 	}
 }
 
