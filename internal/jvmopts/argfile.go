@@ -5,10 +5,12 @@ import "bytes"
 // argFileWords cuts the text of an @file as args.c does (nextToken): words end
 // at white space; single and double quotes keep it but end with the line;
 // within quotes a backslash escapes, at the end of a line it continues the
-// word on the next; # outside quotes starts a comment, even within a word,
-// which is then lost but for what stands before its last quote.
-func argFileWords(text string) []string {
-	var s argFile
+// word on the next; # outside quotes starts a comment, even within a word. The
+// word ends there, unless the comment follows a quote; before JDK 26 what
+// stands after its last quote is lost. What is left becomes part of the next
+// word.
+func argFileWords(text string, release Release) []string {
+	s := argFile{commentEnds: release.since(26)}
 	for len(text) > 0 {
 		chunk := text[:min(len(text), argFileBuffer)]
 		text = text[len(chunk):]
@@ -41,6 +43,9 @@ const (
 )
 
 type argFile struct {
+	// commentEnds: a comment ends the word that it follows.
+	commentEnds bool
+
 	state argFileState
 	quote byte
 	// parts is the word so far up to the last quote or escape, kept tells
@@ -79,6 +84,9 @@ func (s *argFile) inWord(c byte) {
 	case c == '\n' || c == '\r' || !quoted && isArgFileSpace(c):
 		s.end()
 	case c == '#' && !quoted:
+		if s.commentEnds && len(s.segment) > 0 {
+			s.end()
+		}
 		s.state, s.segment = inComment, s.segment[:0]
 	case c == '\\' && quoted:
 		s.keep()

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // Family is a choice that several options make, or contradict when it is made.
@@ -103,26 +104,44 @@ func logsCollections(value string) bool {
 	return what == "" || what == "all" || strings.Contains(what, "gc")
 }
 
+// prefixRule is a rule for all flags that begin so.
+type prefixRule struct {
+	prefix string
+	rule   rule
+}
+
+// index finds the rules for a flag: by name, and by prefix.
+var index = sync.OnceValues(func() (names map[string][]rule, prefixes []prefixRule) {
+	names = make(map[string][]rule)
+	for _, r := range rules {
+		for name := range strings.FieldsSeq(r.flags) {
+			if prefix, many := strings.CutSuffix(name, "*"); many {
+				prefixes = append(prefixes, prefixRule{prefix, r})
+			} else {
+				names[name] = append(names[name], r)
+			}
+		}
+	}
+	return names, prefixes
+})
+
 // families are those that a setting settles.
 func (s Setting) families() []Family {
+	names, prefixes := index()
+	of := names[s.Flag]
+	for _, p := range prefixes {
+		// ZGC's flags are Z and a capital letter.
+		if rest, ok := strings.CutPrefix(s.Flag, p.prefix); ok && rest != "" && (p.prefix != "Z" || rest[0] >= 'A' && rest[0] <= 'Z') {
+			of = append(slices.Clip(of), p.rule)
+		}
+	}
 	var found []Family
-	for _, r := range rules {
-		if r.names(s.Flag) && (r.when == nil || r.when(s.Value)) && !slices.Contains(found, r.family) {
+	for _, r := range of {
+		if (r.when == nil || r.when(s.Value)) && !slices.Contains(found, r.family) {
 			found = append(found, r.family)
 		}
 	}
 	return found
-}
-
-func (r rule) names(flag string) bool {
-	for name := range strings.FieldsSeq(r.flags) {
-		prefix, many := strings.CutSuffix(name, "*")
-		// ZGC's flags are Z and a capital letter.
-		if flag == name || many && len(flag) > len(prefix) && strings.HasPrefix(flag, prefix) && (prefix != "Z" || flag[1] >= 'A' && flag[1] <= 'Z') {
-			return true
-		}
-	}
-	return false
 }
 
 // FamiliesOf are the families that an option, or a variable as NAME=value,

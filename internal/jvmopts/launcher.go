@@ -29,6 +29,15 @@ type expander struct {
 // commandLine are the options of JDK_JAVA_OPTIONS and the command line, and
 // the command.
 func (r *reader) commandLine() ([]Option, Command) {
+	options, command, err := split(r.expand(), r.in.Release)
+	if err != nil {
+		r.problem("%w", err)
+	}
+	return options, command
+}
+
+// expand are the arguments as the launcher will see them.
+func (r *reader) expand() []word {
 	e := expander{reader: r}
 	if r.since(9) {
 		e.variable()
@@ -36,11 +45,7 @@ func (r *reader) commandLine() ([]Option, Command) {
 	for _, a := range r.in.Args {
 		e.argument(a, Source{Place: CommandLine})
 	}
-	options, command, err := split(e.words, r.in.Release)
-	if err != nil {
-		r.problem("%w", err)
-	}
-	return options, command
+	return e.words
 }
 
 func (e *expander) argument(text string, source Source) {
@@ -59,7 +64,7 @@ func (e *expander) file(option string, source Source) {
 	for _, o := range unknown {
 		e.words = append(e.words, word{o.Text, Source{Place: source.Place}, true})
 	}
-	for _, w := range argFileWords(text) {
+	for _, w := range argFileWords(text, e.in.Release) {
 		e.take(w, Source{source.Place, option})
 	}
 }
