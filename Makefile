@@ -9,7 +9,7 @@ JAVA_SOURCES := $(shell find java -name '*.java' -o -name pom.xml -o -path '*/sr
 JARS         := bin/sysinfo.jar bin/workloads.jar
 STATICCHECK  := honnef.co/go/tools/cmd/staticcheck@v0.8.1
 
-.PHONY: build test demo lint fmt bench bench-weigh bench-verdicts bench-demo experiments test-go test-java setup-build setup-test clean FORCE
+.PHONY: build test demo lint fmt bench bench-weigh bench-verdicts bench-demo bench-options experiments test-go test-java setup-build setup-test clean FORCE
 
 build: setup-build bin/tare $(JARS)
 
@@ -57,8 +57,8 @@ fmt:
 demo: build
 	scripts/demo.sh
 
-# Measures the figures that docs/results states; about 40 minutes.
-bench: bench-weigh bench-verdicts bench-demo
+# Measures the figures that docs/results states; about 45 minutes.
+bench: bench-weigh bench-verdicts bench-demo bench-options
 
 # How much of a JVM's memory is left without an owner.
 bench-weigh: build
@@ -73,6 +73,12 @@ bench-verdicts: build
 # What the demo finds, three times.
 bench-demo: build
 	$(GO) run ./bench/demo
+
+# Whether the model of the user's options agrees with 200 starts of each JDK,
+# and with what their launchers make of random argument files.
+bench-options:
+	@scripts/jdks.sh
+	$(GO) test ./internal/jvmopts -count=1 -v -timeout 60m -run 'TestNoUserOption|TestExpansion|TestRealJVMs' -options.cases 200 -options.out $(CURDIR)/docs/results/options.md
 
 # Runs the experiments that have no result yet; hours from scratch. Results are
 # kept as they come: the same command goes on.

@@ -54,7 +54,8 @@ func TestNoUserOptionIsOverridden(t *testing.T) {
 	r := rand.New(rand.NewPCG(10, 2026))
 	releases := []Release{{Feature: 8}, {Feature: 11}, {Feature: 17}, {Feature: 21}, {Feature: 25}, {Feature: 27}}
 	addedTotal, refused := 0, 0
-	for i := range 10_000 {
+	const users = 10_000
+	for i := range users {
 		rel := releases[i%len(releases)]
 		u := generate(r, rel, r.IntN(9), func() string { return pick(r, pick(r, wishes...).options...) })
 		if r.IntN(4) == 0 {
@@ -78,6 +79,7 @@ func TestNoUserOptionIsOverridden(t *testing.T) {
 			return
 		}
 	}
+	figures.users, figures.options, figures.refused = users, addedTotal, refused
 	if addedTotal < 50_000 || refused < 20_000 {
 		t.Errorf("%d options added, %d groups refused: the generator is one-sided", addedTotal, refused)
 	}
