@@ -56,7 +56,7 @@ func startable(r *rand.Rand, rel Release, collector string) string {
 		func() string { return size("-Xmx", 64+8*r.IntN(25)) },
 		func() string { return size("-XX:MaxHeapSize=", 64+8*r.IntN(25)) },
 		func() string { return fmt.Sprintf("-Xmx%d", 64<<20+r.IntN(1<<26)) },
-		func() string { return size("-Xms", 8+8*r.IntN(4)) },
+		func() string { return size("-Xms", 16+8*r.IntN(3)) },
 		func() string { return size("-XX:InitialHeapSize=", 40+8*r.IntN(3)) },
 		func() string { return size("-Xmn", 4+2*r.IntN(3)) },
 		func() string { return fmt.Sprintf("-Xss%d", 600_000+r.IntN(1<<20)) },

@@ -68,7 +68,7 @@ func (r *reader) file(name, option string, place Place) (text string, unknown []
 		err = fmt.Errorf("%w: %s is larger than 1 MiB", ErrFile, name)
 	}
 	if err != nil {
-		r.problem("%s in %s: %w: give a readable file, or take the option away", option, place, err)
+		r.problem("%s in %s: %w: nothing can be added to what it may hold; name a readable, regular file", option, place, err)
 		return "", []Option{{Text: option, Source: Source{Place: place}, Unknown: true}}
 	}
 	return string(b), nil
