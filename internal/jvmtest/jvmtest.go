@@ -24,7 +24,7 @@ var Majors = []int{8, 11, 17, 21, 25, 26, 27}
 // A missing JDK fails the test.
 func Home(t testing.TB, major int) string {
 	t.Helper()
-	home := filepath.Join(cache(t), "jdks", strconv.Itoa(major))
+	home := filepath.Join(Cache(t), "jdks", strconv.Itoa(major))
 	if _, err := os.Stat(filepath.Join(home, "bin", "java")); err != nil {
 		t.Fatalf("JDK %d is not in the cache: run scripts/jdks.sh %d (%v)", major, major, err)
 	}
@@ -37,7 +37,8 @@ func Java(t testing.TB, major int) string {
 	return filepath.Join(Home(t, major), "bin", "java")
 }
 
-func cache(t testing.TB) string {
+// Cache is the folder that the scripts of this tree download into.
+func Cache(t testing.TB) string {
 	t.Helper()
 	if dir := os.Getenv("TARE_CACHE"); dir != "" {
 		return dir
