@@ -31,6 +31,7 @@ setup-build:
 setup-test:
 	@scripts/setup.sh build test
 	@scripts/jdks.sh
+	@scripts/run-java-sh.sh
 
 # Everything: set-up, lint, the Java tests, the Go tests against real JVMs,
 # control groups and a virtual machine.

@@ -18,7 +18,7 @@ var differ = []struct {
 	code      int
 	has, lack []string
 }{
-	{scene: scene{name: "code in a proxy", java: "17", files: oneJar, env: env{"HTTP_PROXY": "http://h';touch canary;'"}}, lack: []string{"-Dhttp"}},
+	{scene: scene{name: "code in a proxy", java: "17", files: oneJar, env: env{"HTTP_PROXY": "http://h';touch canary;x='"}}, lack: []string{"-Dhttp"}},
 	{scene: scene{name: "IPv6 proxy", java: "17", files: oneJar, env: env{"HTTP_PROXY": "http://[::1]:3128/"}}, has: []string{"-Dhttp.proxyHost=[::1]", "-Dhttp.proxyPort=3128"}},
 	{scene: scene{name: "password with @", java: "17", files: oneJar, env: env{"HTTP_PROXY": "http://u:p@ss@h:1"}}, has: []string{"-Dhttp.proxyHost=h", "-Dhttp.proxyPort=1"}},
 	{scene: scene{name: "no proxy at all", java: "17", files: oneJar, env: env{"HTTP_PROXY": "http://h:port"}}, lack: []string{"-Dhttp"}},
@@ -35,7 +35,7 @@ var differ = []struct {
 	{scene: scene{name: "options elsewhere", java: "8", files: oneJar, memory: 512 * megabyte, env: env{"JAVA_OPTIONS": "-XX:MaxRAMPercentage=20"}}, lack: []string{"-Xmx"}},
 	{scene: scene{name: "options elsewhere", java: "8", memory: 512 * megabyte, files: with(oneJar, "opt/run-java-options", "echo -Xmx99m")}, has: []string{"-Xmx99m"}, lack: []string{"-Xmx256m"}},
 	{scene: scene{name: "own tuning", java: "8", files: oneJar, quota: 400_000,
-		env: env{"JAVA_OPTIONS": "-XX:MaxHeapFreeRatio=10 -XX:GCTimeRatio=9 -XX:ParallelGCThreads=1 -XX:CICompilerCount=2 -Djava.util.concurrent.ForkJoinPool.common.parallelism=7"}},
+		env: env{"JAVA_OPTIONS": "-XX:MaxHeapFreeRatio=60 -XX:GCTimeRatio=9 -XX:ParallelGCThreads=1 -XX:CICompilerCount=2 -Djava.util.concurrent.ForkJoinPool.common.parallelism=7"}},
 		lack: []string{"-XX:MinHeapFreeRatio", "-XX:MaxHeapFreeRatio=40", "-XX:GCTimeRatio=4", "-XX:ParallelGCThreads=4", "-XX:ConcGCThreads", "-XX:CICompilerCount=3",
 			"-Djava.util.concurrent.ForkJoinPool.common.parallelism=4"}},
 	{scene: scene{name: "level against compilers", java: "8", files: oneJar, memory: 200 * megabyte, quota: 400_000, env: env{"JAVA_OPTIONS": "-XX:TieredStopAtLevel=4"}}, lack: []string{"-XX:CICompilerCount"}},

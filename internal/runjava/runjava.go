@@ -161,7 +161,8 @@ func (p *Plan) Argv(defaults bool) []string {
 }
 
 // Line is what the script prints for a command line: of the command options
-// the options, else what is going to be run. It is not meant to be evaluated.
+// the options, and without any no line, else what is going to be run. It is not
+// meant to be evaluated.
 func (p *Plan) Line(argv []string) string {
 	if p.OnlyPrint {
 		return printable(strings.Join(argv[1:], " "))
