@@ -35,82 +35,99 @@ const (
 // it is asked for by SIGQUIT. A process that does not handle SIGQUIT would
 // die of it, so that is checked first, and refused with ErrUnsafe.
 func Jcmd(ctx context.Context, proc linux.FS, t *Target, command string) (string, error) {
-	if t.Status.State == 'T' || t.Status.State == 't' {
-		return "", fmt.Errorf("process %d is stopped and would never answer: %w", t.PID, ErrUnsafe)
+	if err := mayAsk(proc, t); err != nil {
+		return "", err
 	}
-	socket := proc.Path(t.PID, "root", "tmp", ".java_pid"+strconv.Itoa(t.NSPID()))
-	if _, err := os.Stat(socket); errors.Is(err, fs.ErrNotExist) {
-		if err := openSocket(ctx, proc, t, socket); err != nil {
-			return "", err
-		}
+	conn, err := connect(proc, t)
+	if notListening(err) {
+		conn, err = openSocket(ctx, proc, t)
 	}
-	return ask(ctx, socket, command)
+	if err != nil {
+		return "", fmt.Errorf("attaching: %w", err)
+	}
+	defer conn.Close()
+	return ask(ctx, conn, command)
 }
 
-// openSocket asks the JVM to listen: a file .attach_pid<PID> in its working
-// directory says that the SIGQUIT which follows is no request for a thread
-// dump.
-func openSocket(ctx context.Context, proc linux.FS, t *Target, socket string) error {
-	st, err := proc.Status(t.PID)
-	if err != nil {
-		return err
-	}
-	if !st.Catches(syscall.SIGQUIT) {
-		return fmt.Errorf("process %d does not handle SIGQUIT (-Xrs, or still starting) and would die of it: %w", t.PID, ErrUnsafe)
-	}
-	trigger := proc.Path(t.PID, "cwd", ".attach_pid"+strconv.Itoa(t.NSPID()))
-	f, err := os.OpenFile(trigger, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if err != nil {
-		trigger = proc.Path(t.PID, "root", "tmp", filepath.Base(trigger))
-		if f, err = os.OpenFile(trigger, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600); err != nil {
-			return fmt.Errorf("asking process %d to listen: %w", t.PID, err)
-		}
-	}
-	defer os.Remove(trigger)
-	// The JVM accepts the request of its own user only.
-	err = errors.Join(f.Chown(st.UID, st.GID), f.Close())
-	if err != nil {
-		return fmt.Errorf("asking process %d to listen: %w", t.PID, err)
-	}
-	if !t.StillThere(proc) {
-		return fmt.Errorf("process %d: %w", t.PID, ErrNoProcess)
-	}
-	if err := syscall.Kill(t.PID, syscall.SIGQUIT); err != nil {
-		return fmt.Errorf("asking process %d to listen: %w", t.PID, err)
-	}
-	return awaitFile(ctx, socket, t.PID)
+// notListening says that there is no socket, or one that an ended JVM left.
+func notListening(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED)
 }
 
-func awaitFile(ctx context.Context, path string, pid int) error {
+// openSocket asks the JVM to listen, and connects: a file .attach_pid<PID> in
+// its working directory or in /tmp says that the SIGQUIT which follows is no
+// request for a thread dump.
+func openSocket(ctx context.Context, proc linux.FS, t *Target) (net.Conn, error) {
+	if err := maySignal(proc, t); err != nil {
+		return nil, err
+	}
+	remove, err := makeTrigger(proc, t)
+	if err != nil {
+		return nil, fmt.Errorf("asking process %d to listen: %w", t.PID, err)
+	}
+	defer remove()
+	if err := quit(proc, t); err != nil {
+		return nil, fmt.Errorf("asking process %d to listen: %w", t.PID, err)
+	}
+	return awaitSocket(ctx, proc, t)
+}
+
+// makeTrigger makes the file, owned by the JVM's user: it obeys no other.
+func makeTrigger(proc linux.FS, t *Target) (remove func(), err error) {
+	name := ".attach_pid" + strconv.Itoa(t.NSPID())
+	for _, place := range []struct{ root, name string }{{"cwd", name}, {"root", filepath.Join("tmp", name)}} {
+		if remove, err = makeOwned(proc.Path(t.PID, place.root), place.name, t.Status.UID, t.Status.GID); err == nil {
+			return remove, nil
+		}
+	}
+	return nil, err
+}
+
+// makeOwned makes a file below dir, which no symbolic link leads out of.
+func makeOwned(dir, name string, uid, gid int) (remove func(), err error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	remove = func() {
+		_ = root.Remove(name)
+		root.Close()
+	}
+	f, err := root.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		root.Close()
+		return nil, err
+	}
+	if err := errors.Join(f.Chown(uid, gid), f.Close()); err != nil {
+		remove()
+		return nil, err
+	}
+	return remove, nil
+}
+
+func awaitSocket(ctx context.Context, proc linux.FS, t *Target) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, socketDeadline)
 	defer cancel()
 	tick := time.NewTicker(socketPoll)
 	defer tick.Stop()
 	for {
-		if _, err := os.Stat(path); err == nil {
-			return nil
+		conn, err := connect(proc, t)
+		if !notListening(err) {
+			return conn, gone(t.PID, err)
+		}
+		if !t.StillThere(proc) {
+			return nil, fmt.Errorf("process %d: %w", t.PID, ErrNoProcess)
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("process %d did not open its attach socket within %v", pid, socketDeadline)
+			return nil, fmt.Errorf("process %d did not open its attach socket within %v", t.PID, socketDeadline)
 		case <-tick.C:
 		}
 	}
 }
 
 // ask sends one command and reads the answer, whose first line is a code.
-func ask(ctx context.Context, socket, command string) (string, error) {
-	var d net.Dialer
-	// A path below /proc/PID/root can be longer than a socket address.
-	addr := socket
-	if len(addr) > 100 {
-		return "", fmt.Errorf("socket path %s is too long", socket)
-	}
-	conn, err := d.DialContext(ctx, "unix", addr)
-	if err != nil {
-		return "", fmt.Errorf("attaching: %w", err)
-	}
-	defer conn.Close()
+func ask(ctx context.Context, conn net.Conn, command string) (string, error) {
 	if deadline, ok := ctx.Deadline(); ok {
 		if err := conn.SetDeadline(deadline); err != nil {
 			return "", err
@@ -122,7 +139,7 @@ func ask(ctx context.Context, socket, command string) (string, error) {
 	}
 	reply, err := io.ReadAll(io.LimitReader(conn, maxReply))
 	if err != nil {
-		return "", fmt.Errorf("attaching: %w (JDK 8 answers its own user only)", err)
+		return "", fmt.Errorf("attaching: %w", err)
 	}
 	code, text, _ := bytes.Cut(reply, []byte("\n"))
 	if string(code) != "0" {

@@ -24,6 +24,7 @@ import (
 const (
 	perfMagic        = 0xcafec0c0
 	perfPrologueSize = 32
+	perfUsedOffset   = 8
 	perfEntryHeader  = 20
 	perfMajor        = 2
 	// perfMaxFile bounds what is read: PerfDataMemorySize is 32 KiB unless
@@ -75,7 +76,7 @@ func ParsePerfData(b []byte) (*PerfData, error) {
 	if b[7] == 0 {
 		return nil, ErrPerfDataNotReady
 	}
-	used := int64(int32(order.Uint32(b[8:])))
+	used := int64(int32(order.Uint32(b[perfUsedOffset:])))
 	offset := int64(int32(order.Uint32(b[24:])))
 	count := int64(int32(order.Uint32(b[28:])))
 	size := int64(len(b))
@@ -103,7 +104,7 @@ func (p *PerfData) entry(b []byte, order binary.ByteOrder) (int64, error) {
 	}
 	length := int64(int32(order.Uint32(b)))
 	nameAt := int64(int32(order.Uint32(b[4:])))
-	vector := int64(int32(order.Uint32(b[8:])))
+	vector := int64(int32(order.Uint32(b[perfUsedOffset:])))
 	kind := b[12]
 	dataAt := int64(int32(order.Uint32(b[16:])))
 	if length < perfEntryHeader || length > int64(len(b)) {

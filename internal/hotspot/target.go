@@ -28,9 +28,14 @@ type Target struct {
 	Name       string // jar, main class, or the process's name
 	Birth      linux.Birth
 	Status     linux.Status
+	Kind       Kind
+	Musl       bool // its C library is musl
 	LibjvmBase uint64
-	LibjvmPath string
+	LibjvmPath string      // of a native image: its executable
 	VMAs       []linux.VMA // without page counts
+	// ImageHeap is where in its executable a native image keeps the heap that
+	// was built in, as offsets in the file.
+	ImageHeap Region
 }
 
 // NSPID is the JVM's id in its own PID namespace.
@@ -57,17 +62,11 @@ func FindTarget(proc linux.FS, pid int) (*Target, error) {
 	}
 	if t.VMAs, err = proc.Maps(pid); err != nil {
 		if errors.Is(err, fs.ErrPermission) {
-			return nil, fmt.Errorf("process %d (%s) belongs to uid %d: %w", pid, st.Name, st.UID, ErrNoPermission)
+			return nil, t.Closed("mappings")
 		}
 		return nil, gone(pid, err)
 	}
-	for _, v := range t.VMAs {
-		if v.Offset == 0 && isLibjvm(v.Path) {
-			t.LibjvmBase, t.LibjvmPath = v.Start, v.Path
-			break
-		}
-	}
-	if t.LibjvmBase == 0 {
+	if !t.recognise(proc) {
 		return nil, fmt.Errorf("process %d (%s) is %w", pid, st.Name, ErrNotJVM)
 	}
 	if args, err := proc.Cmdline(pid); err == nil {
@@ -76,10 +75,6 @@ func FindTarget(proc linux.FS, pid int) (*Target, error) {
 		}
 	}
 	return t, nil
-}
-
-func isLibjvm(path string) bool {
-	return filepath.Base(strings.TrimSuffix(path, " (deleted)")) == "libjvm.so"
 }
 
 // StillThere says whether the process that was found still runs.
@@ -123,15 +118,26 @@ func Resolve(proc linux.FS, name string) (*Target, error) {
 		if pid <= 0 {
 			return nil, fmt.Errorf("process %d: %w", pid, ErrNoProcess)
 		}
-		return FindTarget(proc, pid)
+		t, err := FindTarget(proc, pid)
+		if err != nil {
+			err = elsewhere(proc, pid, err)
+		}
+		return t, err
 	}
 	all, err := ListTargets(proc)
 	if err != nil {
 		return nil, err
 	}
+	return Choose(all, name)
+}
+
+// Choose picks the one of the JVMs that a user names as for Resolve. A number
+// may also be the JVM's id in its own PID namespace.
+func Choose(all []*Target, name string) (*Target, error) {
 	var found []*Target
+	pid, _ := strconv.Atoi(name)
 	for _, t := range all {
-		if matches(t.Name, name) {
+		if matches(t.Name, name) || pid > 0 && (t.PID == pid || t.NSPID() == pid) {
 			found = append(found, t)
 		}
 	}
@@ -141,11 +147,39 @@ func Resolve(proc linux.FS, name string) (*Target, error) {
 	case 1:
 		return found[0], nil
 	}
-	var pids []string
-	for _, t := range found {
-		pids = append(pids, strconv.Itoa(t.PID))
+	return nil, fmt.Errorf("%w %q: %s", ErrAmbiguous, name, names(found))
+}
+
+// names lists JVMs for an error: "processes 12, 34".
+func names(all []*Target) string {
+	pids := make([]string, len(all))
+	for i, t := range all {
+		pids[i] = strconv.Itoa(t.PID)
 	}
-	return nil, fmt.Errorf("%w %q: processes %s", ErrAmbiguous, name, strings.Join(pids, ", "))
+	if len(pids) == 1 {
+		return "process " + pids[0]
+	}
+	return "processes " + strings.Join(pids, ", ")
+}
+
+// elsewhere adds to the error for a process id the JVMs that have this id in a
+// PID namespace of their own: who reads the id inside of a container means one
+// of those.
+func elsewhere(proc linux.FS, pid int, err error) error {
+	all, listErr := ListTargets(proc)
+	if listErr != nil {
+		return err
+	}
+	var found []*Target
+	for _, t := range all {
+		if t.PID != pid && t.NSPID() == pid {
+			found = append(found, t)
+		}
+	}
+	if len(found) == 0 {
+		return err
+	}
+	return fmt.Errorf("%w; inside of a container, %d may mean %s", err, pid, names(found))
 }
 
 func matches(program, name string) bool {

@@ -68,6 +68,9 @@ type VM struct {
 	Problems          []error
 }
 
+// ErrStarting says that the JVM has no heap yet.
+var ErrStarting = errors.New("not made yet: the JVM is starting")
+
 const (
 	maxThreads   = 1 << 18
 	maxClasses   = 1 << 19
@@ -219,7 +222,7 @@ func (vm *VM) readHeap(s *Structs) error {
 		return err
 	}
 	if heap == 0 {
-		return fmt.Errorf("not made yet: the JVM is starting")
+		return ErrStarting
 	}
 	off, err := s.offset("CollectedHeap::_reserved")
 	if err != nil {
@@ -439,7 +442,13 @@ func (vm *VM) readPerfData(s *Structs) (err error) {
 	if err := checkRegion(vm.PerfData, 1<<30); err != nil || vm.PerfData.Empty() {
 		return err
 	}
-	buf := make([]byte, min(vm.PerfData.Size(), perfMaxFile))
+	// Without a file behind, what is not in use yet was never touched.
+	var prologue [perfPrologueSize]byte
+	if err := s.mem.ReadMem(prologue[:], vm.PerfData.Start); err != nil {
+		return err
+	}
+	used := int64(u32(prologue[perfUsedOffset:]))
+	buf := make([]byte, min(max(used, perfPrologueSize), vm.PerfData.Size(), perfMaxFile))
 	if err := s.mem.ReadMem(buf, vm.PerfData.Start); err != nil {
 		return err
 	}

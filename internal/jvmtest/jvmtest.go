@@ -37,6 +37,17 @@ func Java(t testing.TB, major int) string {
 	return filepath.Join(Home(t, major), "bin", "java")
 }
 
+// NativeImage is a program that is a GraalVM native image, which
+// scripts/foreign.sh put into the cache. It waits for its standard input.
+func NativeImage(t testing.TB) string {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join(Cache(t), "foreign", "closure-*"))
+	if err != nil || len(found) == 0 {
+		t.Fatal("there is no native image in the cache: run scripts/foreign.sh")
+	}
+	return found[len(found)-1]
+}
+
 // Cache is the folder that the scripts of this tree download into.
 func Cache(t testing.TB) string {
 	t.Helper()

@@ -16,6 +16,9 @@ type FS struct {
 // NewFS returns the proc file system at root, "/proc" on a live machine.
 func NewFS(root string) FS { return FS{root} }
 
+// Root is where the file system is mounted.
+func (fs FS) Root() string { return fs.root }
+
 // Path returns the path of a file of process pid.
 func (fs FS) Path(pid int, elem ...string) string {
 	return filepath.Join(append([]string{fs.root, strconv.Itoa(pid)}, elem...)...)

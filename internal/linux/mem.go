@@ -189,11 +189,18 @@ func (m *Mem) fillFromFile(p []byte, addr uint64) bool {
 }
 
 // openMapped opens the file behind a mapping as the process sees it, if it is
-// a plain file and still the one that was mapped.
+// a plain file and still the one that was mapped. One that was removed or
+// replaced, as by an upgrade of a running JVM, is opened through the mapping
+// itself, which asks for more rights (proc_pid_map_files(5): CAP_SYS_ADMIN or
+// CAP_CHECKPOINT_RESTORE).
 func (m *Mem) openMapped(v *VMA) *os.File {
 	path := m.fs.Path(m.pid, "root", v.Path)
 	fi, err := os.Stat(path)
-	if err != nil || !fi.Mode().IsRegular() || inode(fi) != v.Inode {
+	if err != nil || inode(fi) != v.Inode {
+		path = m.fs.Path(m.pid, "map_files", fmt.Sprintf("%x-%x", v.Start, v.End))
+		fi, err = os.Stat(path)
+	}
+	if err != nil || !fi.Mode().IsRegular() {
 		return nil
 	}
 	f, err := os.Open(path)

@@ -40,6 +40,7 @@ func TestMem(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = unix.Munmap(mapped) }()
+	replaced := mapRemoved(t)
 
 	proc := NewFS("/proc")
 	vmas, err := proc.Maps(os.Getpid())
@@ -64,6 +65,9 @@ func TestMem(t *testing.T) {
 	}
 	if err := m.ReadMem(got, address(mapped[2*page-2:])); err != nil || string(got) != "lefilef" {
 		t.Errorf("file: %q, %v", got, err)
+	}
+	if err := m.ReadMem(got, address(replaced)); err != nil || string(got) != "removed" {
+		t.Errorf("file that was removed: %q, %v", got, err)
 	}
 	if n := residentIn(t, mapped); n != 0 {
 		t.Errorf("reading made %d pages of the file resident", n)
@@ -92,4 +96,26 @@ func residentIn(t *testing.T, b []byte) int {
 		t.Fatal(err)
 	}
 	return int(total(runs)) / page
+}
+
+// mapRemoved maps a file that is then removed, and touches nothing of it.
+func mapRemoved(t *testing.T) []byte {
+	t.Helper()
+	f, err := os.Create(filepath.Join(t.TempDir(), "removed"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := f.Write(bytes.Repeat([]byte("removed "), os.Getpagesize())); err != nil {
+		t.Fatal(err)
+	}
+	mapped, err := unix.Mmap(int(f.Fd()), 0, os.Getpagesize(), unix.PROT_READ, unix.MAP_PRIVATE)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Munmap(mapped) })
+	if err := os.Remove(f.Name()); err != nil {
+		t.Fatal(err)
+	}
+	return mapped
 }
