@@ -151,9 +151,11 @@ type Source struct {
 // Footprint is the resident memory of one JVM by owner at one moment. The
 // resident bytes of the rows add up to RSSBytes exactly.
 type Footprint struct {
-	Schema    string    `json:"schema"`
-	PID       int       `json:"pid"`
-	Name      string    `json:"name"`
+	Schema string `json:"schema"`
+	PID    int    `json:"pid"`
+	Name   string `json:"name"`
+	// VM is the kind of JVM: "HotSpot", "OpenJ9" or "native image".
+	VM        string    `json:"vm,omitempty"`
 	JDK       string    `json:"jdk"`
 	Threads   int       `json:"threads"`
 	Collector string    `json:"collector"`

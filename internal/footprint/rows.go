@@ -108,7 +108,7 @@ func (s *scan) footprint(segs []segment) *Footprint {
 	}
 	tallies[Unattributed].resident += outside
 	f := &Footprint{
-		Schema: Schema, PID: s.target.PID, Name: s.target.Name,
+		Schema: Schema, PID: s.target.PID, Name: s.target.Name, VM: string(s.target.Kind),
 		JDK: s.vm.Version, Threads: s.target.Status.Threads, Collector: s.vm.Collector,
 		Time: s.time, RSSBytes: total + outside, PSSBytes: pss, RollupRSSBytes: s.rollup.RSS,
 		Cgroup: s.cgroup, Host: s.host, Sources: s.sources, Warnings: s.notes,

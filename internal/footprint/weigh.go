@@ -32,18 +32,22 @@ type scan struct {
 	proc    linux.FS
 	target  *hotspot.Target
 	series  *Series
-	vm      *hotspot.VM // empty when the JVM's memory is closed
-	vmas    []linux.VMA
-	runs    []linux.PageRun
-	rollup  linux.VMA
-	regions []hotspot.NMTRegion
-	layout  *layout
-	sps     []stackPointer
-	cgroup  *Cgroup
-	host    *Host
-	time    time.Time
-	sources []Source
-	notes   []string
+	vm      *hotspot.VM // what is known of it from outside when outside is set
+	outside bool        // the JVM's memory is closed, or does not describe it
+	// heapSizes are the sizes that the heap may have, where its place is not
+	// known.
+	heapSizes []int64
+	vmas      []linux.VMA
+	runs      []linux.PageRun
+	rollup    linux.VMA
+	regions   []hotspot.NMTRegion
+	layout    *layout
+	sps       []stackPointer
+	cgroup    *Cgroup
+	host      *Host
+	time      time.Time
+	sources   []Source
+	notes     []string
 }
 
 // stackPointer is where a thread stands on its stack.
@@ -76,13 +80,16 @@ func WeighTarget(ctx context.Context, target *hotspot.Target, opts Options) (*Fo
 		return nil, fmt.Errorf("process %d ended while it was weighed: %w", target.PID, hotspot.ErrNoProcess)
 	}
 	if errors.Is(err, fs.ErrPermission) {
-		return nil, fmt.Errorf("process %d (%s) belongs to uid %d: %w", target.PID, target.Name, target.Status.UID, hotspot.ErrNoPermission)
+		return nil, target.Closed("pages")
 	}
 	return f, err
 }
 
 func weigh(ctx context.Context, target *hotspot.Target, opts Options) (*Footprint, error) {
 	s := &scan{proc: opts.Proc, target: target, series: opts.Series, vm: &hotspot.VM{}}
+	if target.Musl {
+		s.notes = append(s.notes, muslNote)
+	}
 	mem := s.readJVM(opts.Proc)
 	if mem != nil {
 		defer mem.Close()
@@ -139,31 +146,45 @@ func (s *scan) timed(name string, read func() error) error {
 	return err
 }
 
-// readJVM reads what the JVM's memory says. Where that memory is closed, the
-// kernel's view alone must do, and that is said.
+// readJVM reads what the JVM's memory says. Where that is closed, or says
+// nothing, the view from outside must do, and that is said.
 func (s *scan) readJVM(proc linux.FS) *linux.Mem {
+	if s.target.Kind != hotspot.HotSpot {
+		return s.openOutside(proc)
+	}
 	var mem *linux.Mem
 	err := s.timed("vmStructs", func() (err error) {
-		if mem, err = proc.OpenMem(s.target.PID, s.target.VMAs); err != nil {
+		if mem, err = proc.OpenMem(s.target.PID, s.target.VMAs); errors.Is(err, fs.ErrPermission) {
+			return closedMemory(s.target.PID)
+		}
+		if err != nil {
 			return err
 		}
 		vm, err := s.series.readVM(mem, s.target)
 		if err != nil {
-			return err
+			return fmt.Errorf("this JVM does not describe itself: %w; lost: the parts of the heap, class metadata, collector tables and Java threads by address (told by layout instead)", err)
 		}
 		s.vm = vm
 		return nil
 	})
-	switch {
-	case errors.Is(err, fs.ErrPermission):
-		s.notes = append(s.notes, "the memory of the process may not be read, so the JVM's own data are missing: run as root, or with CAP_SYS_PTRACE")
-	case err != nil:
-		s.notes = append(s.notes, fmt.Sprintf("this JVM does not describe itself (%v): only the kernel's view is shown", err))
+	if err != nil {
+		s.readOutside(proc)
 	}
-	for _, p := range s.vm.Problems {
-		s.notes = append(s.notes, "not readable in the JVM: "+p.Error())
-	}
+	s.notes = append(s.notes, problemNotes(s.vm)...)
 	return mem
+}
+
+// problemNotes says what could not be read in the JVM; of a JVM that is still
+// starting, only that.
+func problemNotes(vm *hotspot.VM) []string {
+	var notes []string
+	for _, p := range vm.Problems {
+		if errors.Is(p, hotspot.ErrStarting) {
+			return []string{"the JVM is still starting and has no heap yet: weigh it again"}
+		}
+		notes = append(notes, "not readable in the JVM: "+p.Error())
+	}
+	return notes
 }
 
 // readPages reads the mappings and the resident pages, one directly after the
@@ -220,6 +241,12 @@ func (s *scan) readStackPointers(proc linux.FS) {
 }
 
 func (s *scan) readTracking(ctx context.Context, proc linux.FS) error {
+	if s.vm.Flags["DisableAttachMechanism"] == "true" {
+		return fmt.Errorf("process %d runs with -XX:+DisableAttachMechanism and would answer with a thread dump on its output: %w", s.target.PID, hotspot.ErrUnsafe)
+	}
+	if s.target.Kind != hotspot.HotSpot {
+		return fmt.Errorf("process %d runs %s, which does not answer HotSpot's attach: %w", s.target.PID, s.target.Kind, hotspot.ErrUnsafe)
+	}
 	if s.vm.NMT != "detail" {
 		s.notes = append(s.notes, "native memory tracking is "+orUnknown(s.vm.NMT)+": start the JVM with -XX:NativeMemoryTracking=detail to have --attach ask for it")
 		return nil
@@ -246,7 +273,7 @@ func orUnknown(s string) string {
 // attribute gives every segment of the mappings its owner.
 func (s *scan) attribute() []segment {
 	l := s.layout
-	claims := vmClaims(s.vm)
+	claims := append(vmClaims(s.vm), s.outsideClaims()...)
 	claims = append(claims, trackingClaims(s.regions, s.vm)...)
 	claims = append(claims, l.arenas()...)
 	claims = append(claims, l.libraryData()...)

@@ -284,11 +284,11 @@ func TestWhatIsNoJVM(t *testing.T) {
 	}
 }
 
-// A JVM that dies at any moment of a weighing gives an error, or a footprint
-// that adds up.
+// A JVM that dies at any moment of a weighing, asked or not, gives an error, or
+// a footprint that adds up.
 func TestWeighADyingJVM(t *testing.T) {
 	for i := range 10 {
-		p := jvmtest.StartFiller(t, jvmtest.Java(t, 17), []string{"-Xmx64m", "-XX:TieredStopAtLevel=1"}, 10, 10, 10)
+		p := jvmtest.StartFiller(t, jvmtest.Java(t, 17), []string{"-Xmx64m", "-XX:TieredStopAtLevel=1", "-XX:NativeMemoryTracking=detail"}, 10, 10, 10)
 		go func() {
 			for range i * 2 {
 				_, _ = linux.NewFS("/proc").Smaps(p.PID()) // some time passes
@@ -296,7 +296,7 @@ func TestWeighADyingJVM(t *testing.T) {
 			_ = p.Process.Kill()
 		}()
 		for range 1000 {
-			f, err := footprint.Weigh(context.Background(), p.PID(), footprint.Options{})
+			f, err := footprint.Weigh(context.Background(), p.PID(), footprint.Options{Attach: i%2 == 1})
 			if err != nil {
 				if !errors.Is(err, hotspot.ErrNoProcess) && !errors.Is(err, hotspot.ErrNotJVM) {
 					t.Errorf("error %v", err)

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"tare/internal/footprint"
+	"tare/internal/hotspot"
 )
 
 // ownerNames are what people call the owners.
@@ -29,7 +30,7 @@ var ownerNames = map[footprint.Owner]string{
 // largest first, and what the limit sees.
 func Footprint(w io.Writer, f *footprint.Footprint) error {
 	p := &printer{w: w}
-	p.line("java %s %s · pid %d · %s · %s", known(f.JDK), known(f.Collector), f.PID, f.Name, resident(f))
+	p.line("%s · pid %d · %s · %s", jvmOf(f), f.PID, f.Name, resident(f))
 	p.line("")
 	FootprintRows(w, f)
 	p.line("  %s", weighedIn(f))
@@ -114,6 +115,15 @@ func (p *printer) note(text string) {
 	for i, l := range Wrap("note: "+text, 72) {
 		p.line("  %s%s", strings.Repeat(" ", 6*min(i, 1)), l)
 	}
+}
+
+// jvmOf names the JVM: its version and collector, or its kind when it is none
+// that tells them.
+func jvmOf(f *footprint.Footprint) string {
+	if f.VM != "" && f.VM != string(hotspot.HotSpot) {
+		return f.VM
+	}
+	return fmt.Sprintf("java %s %s", known(f.JDK), known(f.Collector))
 }
 
 func known(s string) string {

@@ -1,0 +1,83 @@
+package footprint
+
+import (
+	"fmt"
+	"os"
+	"testing"
+
+	"tare/internal/hotspot"
+	"tare/internal/jvmtest"
+	"tare/internal/linux"
+)
+
+// weighOutside weighs as if the memory of the process were closed.
+func weighOutside(t *testing.T, pid int) *Footprint {
+	t.Helper()
+	proc := linux.NewFS("/proc")
+	target, err := hotspot.FindTarget(proc, pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &scan{proc: proc, target: target, vm: &hotspot.VM{}}
+	s.readOutside(proc)
+	if err := s.readPages(proc); err != nil {
+		t.Fatal(err)
+	}
+	s.layout = newLayout(s.vmas, closed{}, uint64(os.Getpagesize()))
+	return s.footprint(s.attribute())
+}
+
+// What the layout alone tells of a JVM agrees with what the JVM says of itself,
+// so that closed memory costs detail, not truth.
+func TestOutsideAgreesWithTheJVM(t *testing.T) {
+	for _, c := range []struct {
+		major int
+		gc    string
+	}{{8, "Parallel"}, {11, "G1"}, {17, "Serial"}, {17, "G1"}, {21, "Parallel"}, {25, "G1"}, {25, "ZGC"}, {27, "Serial"}} {
+		t.Run(fmt.Sprintf("jdk%d/%s", c.major, c.gc), func(t *testing.T) {
+			flag := map[string]string{"ZGC": "-XX:+UseZGC"}[c.gc]
+			if flag == "" {
+				flag = "-XX:+Use" + c.gc + "GC"
+			}
+			p := jvmtest.StartFiller(t, jvmtest.Java(t, c.major), []string{"-Xmx128m", "-Xss512k", flag}, 50, 100, 50)
+			outside := weighOutside(t, p.PID())
+			inside, err := Weigh(t.Context(), p.PID(), Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if outside.JDK != inside.JDK || outside.Collector != inside.Collector || outside.Heap == nil || outside.Heap.CapacityBytes != inside.Heap.CapacityBytes {
+				t.Errorf("JDK %s %s, heap %+v; want %s %s", outside.JDK, outside.Collector, outside.Heap, inside.JDK, inside.Collector)
+			}
+			for _, o := range []Owner{JavaHeap, CDS, CodeCache, ThreadStacks} {
+				if c.gc == "ZGC" && o == JavaHeap {
+					continue // named by the kernel, and ZGC never rests
+				}
+				checkAlike(t, o, outside, inside)
+			}
+			a, _ := outside.Row(JavaHeap)
+			b, _ := inside.Row(JavaHeap)
+			if d := *a.ReservedBytes - *b.ReservedBytes; c.gc != "ZGC" && (d < -1<<20 || d > 1<<20) {
+				t.Errorf("a heap of %d bytes by the layout, %d by the JVM", *a.ReservedBytes, *b.ReservedBytes)
+			}
+			most := outside.RSSBytes / 20
+			if c.major < 16 { // where metaspace has no shape to know it by
+				most = outside.RSSBytes / 6
+			}
+			if rest, _ := outside.Row(Unattributed); rest.ResidentBytes > most {
+				t.Errorf("%d of %d bytes unattributed", rest.ResidentBytes, outside.RSSBytes)
+			}
+		})
+	}
+}
+
+// checkAlike allows what the JVM touches between two weighings, and what the
+// layout does not show: the code cache's own tables, and a collector's table that
+// has the size of a stack, with a gap below.
+func checkAlike(t *testing.T, o Owner, a, b *Footprint) {
+	t.Helper()
+	x, _ := a.Row(o)
+	y, _ := b.Row(o)
+	if d := x.ResidentBytes - y.ResidentBytes; d > 768<<10 || d < -256<<10 {
+		t.Errorf("%s: %d bytes by the layout, %d by the JVM", o, x.ResidentBytes, y.ResidentBytes)
+	}
+}
