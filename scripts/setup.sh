@@ -28,6 +28,13 @@ test  | modprobe                         | kmod                 | orders the ker
 test  | xz                               | xz-utils             | unpacks those modules
 test  | zstd                             | zstd                 | unpacks those modules
 test  | flock                            | util-linux           | keeps two downloads out of one cache
+test  | dockerd                          | docker.io            | runs the containers of the tests
+test  | newuidmap                        | uidmap               | maps the users of a container in the tests
+test  | gcc                              | gcc                  | builds the small programs that the tests look at
+test  | /usr/include/stdlib.h            | libc6-dev            | is what those are built with
+test  | musl-gcc                         | musl-tools           | builds one of them for the other C library of JVMs
+test  | npm                              | npm                  | fetches the native image that the tests look at
+test  | openssl                          | openssl              | checks what was fetched
 test  | patchelf                         | patchelf             | runs JDKs built for a newer glibc
 test  | /usr/lib/postgresql/*/bin/initdb | postgresql           | holds the history of the demo service in its tests
 '

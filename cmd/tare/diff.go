@@ -13,6 +13,7 @@ import (
 
 func newDiffCommand() *cobra.Command {
 	var asJSON bool
+	var in container
 	cmd := &cobra.Command{
 		Use:   "diff A B",
 		Short: "What changed between two footprints",
@@ -22,36 +23,42 @@ add up to the difference of the Rss exactly.
 A and B are each a saved footprint or a live JVM. What ends in .json or .jsonl is
 a file that tare weigh --json or tare watch --record wrote, of which the last
 whole line counts; - is one on standard input. A JVM is named by PID, main class
-or jar, and weighed now.
+or jar, and weighed now; with --container, B is the JVM of that container.
 
 The exit code is 0 whether they differ or not.`,
 		Example: `  tare weigh app.jar --json > before.json
   tare diff before.json app.jar`,
 		Args: func(_ *cobra.Command, args []string) error {
 			switch {
-			case len(args) != 2:
+			case in != "" && len(args) != 1:
+				return &exitError{exitUsage, errors.New("diff --container compares one footprint with the container's JVM\nfor example: tare diff before.json --container web")}
+			case in == "" && len(args) != 2:
 				return &exitError{exitUsage, errors.New("diff takes two footprints: files that end in .json or .jsonl, - for standard input, or JVMs\nsave one with: tare weigh PID --json > FILE")}
-			case args[0] == "-" && args[1] == "-":
+			case in == "" && args[0] == "-" && args[1] == "-":
 				return &exitError{exitUsage, errors.New("only one footprint can come from standard input")}
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return diff(cmd.Context(), cmd.OutOrStdout(), cmd.InOrStdin(), args, asJSON)
+			return diff(cmd.Context(), cmd.OutOrStdout(), cmd.InOrStdin(), args, in, asJSON)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON (schema "+report.DiffSchema+")")
+	in.flag(cmd)
 	return cmd
 }
 
-func diff(ctx context.Context, w io.Writer, stdin io.Reader, from []string, asJSON bool) error {
+func diff(ctx context.Context, w io.Writer, stdin io.Reader, from []string, in container, asJSON bool) error {
 	var both [2]*footprint.Footprint
-	for i, name := range from {
-		f, err := footprintOf(ctx, stdin, name)
-		if err != nil {
-			return err
-		}
-		both[i] = f
+	var err error
+	if both[0], err = footprintOf(ctx, stdin, "", from[0]); err != nil {
+		return err
+	}
+	if both[1], err = footprintOf(ctx, stdin, in, from[1:]...); err != nil {
+		return err
+	}
+	if in != "" {
+		from = append(from, "container "+string(in))
 	}
 	d := report.Compare(from[0], both[0], from[1], both[1])
 	if asJSON {

@@ -11,6 +11,7 @@ import (
 
 func newDoctorCommand() *cobra.Command {
 	var asJSON bool
+	var in container
 	cmd := &cobra.Command{
 		Use:   "doctor PID|main-class|jar-name|FOOTPRINT.json|-",
 		Short: "What costs a JVM memory without need, and what to do about it",
@@ -25,13 +26,13 @@ Nothing is sent to the JVM: no signal, no attach, no safepoint. What ends in
   tare weigh app.jar --json > footprint.json
   tare doctor footprint.json --json`,
 		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 1 {
+			if in.enough(len(args)) {
 				return nil
 			}
-			return &exitError{exitUsage, errors.New("doctor takes one JVM (a PID, a main class or a jar's name) or one saved footprint\nlist the JVMs on this machine with: tare weigh --list")}
+			return &exitError{exitUsage, errors.New("doctor takes one JVM (a PID, a main class, a jar's name or --container NAME) or one saved footprint\nlist the JVMs on this machine with: tare weigh --list")}
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			f, err := footprintOf(cmd.Context(), cmd.InOrStdin(), args[0])
+			f, err := footprintOf(cmd.Context(), cmd.InOrStdin(), in, args...)
 			if err != nil {
 				return err
 			}
@@ -43,5 +44,6 @@ Nothing is sent to the JVM: no signal, no attach, no safepoint. What ends in
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON (schema "+doctor.Schema+")")
+	in.flag(cmd)
 	return cmd
 }

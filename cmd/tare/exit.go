@@ -14,8 +14,9 @@ const (
 
 // exitCodesHelp is the part of help texts that names the exit codes.
 const exitCodesHelp = `0 done · 1 failure · 2 usage · 3 target not found or not a JVM ·
-4 no permission, or no cgroup to write to · 5 the application did not start or
-get ready · 6 no limit passes (the SLO cannot be met) · 130 interrupted
+4 no permission, unsafe to ask, or no cgroup to write to · 5 the application did
+not start or get ready · 6 no limit passes (the SLO cannot be met) ·
+130 interrupted
 `
 
 // exitError is an error with the exit code that it ends tare with.

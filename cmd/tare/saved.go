@@ -8,23 +8,22 @@ import (
 	"strings"
 
 	"tare/internal/footprint"
-	"tare/internal/hotspot"
 	"tare/internal/linux"
 )
 
 // footprintOf weighs a running JVM, or reads a saved footprint.
-func footprintOf(ctx context.Context, stdin io.Reader, name string) (*footprint.Footprint, error) {
-	if isSaved(name) {
-		f, err := savedFootprint(stdin, name)
+func footprintOf(ctx context.Context, stdin io.Reader, c container, args ...string) (*footprint.Footprint, error) {
+	if c == "" && isSaved(args[0]) {
+		f, err := savedFootprint(stdin, args[0])
 		if err != nil {
 			return nil, &exitError{exitTarget, fmt.Errorf("%w\nsave a footprint with: tare weigh PID --json > footprint.json", err)}
 		}
 		return f, nil
 	}
 	proc := linux.NewFS("/proc")
-	target, err := hotspot.Resolve(proc, name)
+	target, err := c.resolve(ctx, proc, args)
 	if err != nil {
-		return nil, targetError(err)
+		return nil, err
 	}
 	f, err := footprint.WeighTarget(ctx, target, footprint.Options{Proc: proc})
 	if err != nil {

@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tare/internal/hotspot"
 	"tare/internal/linux"
 	"tare/internal/report"
 	"tare/internal/watch"
@@ -20,6 +19,7 @@ type watchOptions struct {
 	interval time.Duration
 	count    int
 	record   string
+	from     container
 }
 
 // minInterval keeps a watch from becoming a load of its own.
@@ -43,8 +43,8 @@ tare diff reads. What was recorded stays readable when tare is killed.`,
   tare watch app.jar --count 60 | tee app.log`,
 		Args: func(_ *cobra.Command, args []string) error {
 			switch {
-			case len(args) != 1:
-				return &exitError{exitUsage, errors.New("watch takes one JVM: a PID, a main class or a jar's name\nlist the JVMs on this machine with: tare weigh --list")}
+			case !opts.from.enough(len(args)):
+				return &exitError{exitUsage, errors.New("watch takes one JVM: a PID, a main class, a jar's name or --container NAME\nlist the JVMs on this machine with: tare weigh --list")}
 			case opts.interval < minInterval:
 				return &exitError{exitUsage, fmt.Errorf("--interval %s is less than %s", opts.interval, minInterval)}
 			case opts.count < 0:
@@ -53,20 +53,21 @@ tare diff reads. What was recorded stays readable when tare is killed.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return runWatch(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout(), args[0], opts)
+			return runWatch(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout(), args, opts)
 		},
 	}
 	cmd.Flags().DurationVar(&opts.interval, "interval", time.Second, "time between two weighings")
 	cmd.Flags().IntVar(&opts.count, "count", 0, "end after so many weighings; 0 is without an end")
 	cmd.Flags().StringVar(&opts.record, "record", "", "append each footprint to this `file` as a line of JSON")
+	opts.from.flag(cmd)
 	return cmd
 }
 
-func runWatch(ctx context.Context, in io.Reader, out io.Writer, name string, opts watchOptions) error {
+func runWatch(ctx context.Context, in io.Reader, out io.Writer, args []string, opts watchOptions) error {
 	proc := linux.NewFS("/proc")
-	target, err := hotspot.Resolve(proc, name)
+	target, err := opts.from.resolve(ctx, proc, args)
 	if err != nil {
-		return targetError(err)
+		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	ticker := time.NewTicker(opts.interval)

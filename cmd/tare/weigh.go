@@ -18,6 +18,7 @@ import (
 
 type weighOptions struct {
 	list, json, attach bool
+	container          container
 }
 
 func newWeighCommand() *cobra.Command {
@@ -34,34 +35,38 @@ does not grow. With --attach, a JVM that was started with
 costs it some 200 KiB, the answer up to 1 MiB and up to a second.
 
 It reads /proc/PID/mem, which needs root, CAP_SYS_PTRACE, or the same user and
-no ptrace restriction. Where that is closed the kernel's view is shown.`,
+no ptrace restriction. Where that is closed the layout of the mappings must do,
+and what is lost is said. A JVM in a Docker container is found by the container's
+name with --container; with several, name one after it.`,
 		Example: `  tare weigh --list
   tare weigh 4242
+  tare weigh --container web
   tare weigh app.jar --json`,
 		Args: func(_ *cobra.Command, args []string) error {
-			if opts.list && len(args) == 0 || len(args) == 1 {
+			if opts.list && len(args) == 0 || opts.container.enough(len(args)) {
 				return nil
 			}
-			return &exitError{exitUsage, errors.New("weigh takes one JVM: a PID, a main class or a jar's name\nlist the JVMs on this machine with: tare weigh --list")}
+			return &exitError{exitUsage, errors.New("weigh takes one JVM: a PID, a main class, a jar's name or --container NAME\nlist the JVMs on this machine with: tare weigh --list")}
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if opts.list {
 				return listJVMs(cmd.OutOrStdout(), opts)
 			}
-			return weigh(cmd.Context(), cmd.OutOrStdout(), args[0], opts)
+			return weigh(cmd.Context(), cmd.OutOrStdout(), args, opts)
 		},
 	}
 	cmd.Flags().BoolVar(&opts.list, "list", false, "list the JVMs on this machine")
 	cmd.Flags().BoolVar(&opts.json, "json", false, "write JSON (schema "+footprint.Schema+")")
 	cmd.Flags().BoolVar(&opts.attach, "attach", false, "attach to the JVM and ask for its native memory tracking")
+	opts.container.flag(cmd)
 	return cmd
 }
 
-func weigh(ctx context.Context, w io.Writer, name string, opts weighOptions) error {
+func weigh(ctx context.Context, w io.Writer, args []string, opts weighOptions) error {
 	proc := linux.NewFS("/proc")
-	target, err := hotspot.Resolve(proc, name)
+	target, err := opts.container.resolve(ctx, proc, args)
 	if err != nil {
-		return targetError(err)
+		return err
 	}
 	f, err := footprint.WeighTarget(ctx, target, footprint.Options{Proc: proc, Attach: opts.attach})
 	if err != nil {
@@ -87,10 +92,11 @@ func writeJSON(w io.Writer, v any) error {
 
 // targetError adds the next step and the exit code to an error about a JVM.
 func targetError(err error) error {
+	var closed *hotspot.AccessError
 	const list = "list the JVMs on this machine with: tare weigh --list"
 	switch {
-	case errors.Is(err, hotspot.ErrNoPermission):
-		return &exitError{exitPermission, fmt.Errorf("%w to read it\nrun tare as that user, as root, or with CAP_SYS_PTRACE", err)}
+	case errors.As(err, &closed):
+		return &exitError{exitPermission, fmt.Errorf("%w\n%s", err, closed.Remedy())}
 	case errors.Is(err, hotspot.ErrUnsafe):
 		return &exitError{exitPermission, fmt.Errorf("%w\nweigh it without --attach, which sends nothing to the JVM", err)}
 	case errors.Is(err, hotspot.ErrNotJVM):
@@ -106,6 +112,7 @@ type listed struct {
 	PID  int    `json:"pid"`
 	UID  int    `json:"uid"`
 	Name string `json:"name"`
+	Kind string `json:"kind"`
 	JVM  string `json:"libjvm"`
 }
 
@@ -116,7 +123,7 @@ func listJVMs(w io.Writer, opts weighOptions) error {
 	}
 	rows := make([]listed, 0, len(targets))
 	for _, t := range targets {
-		rows = append(rows, listed{t.PID, t.Status.UID, t.Name, t.LibjvmPath})
+		rows = append(rows, listed{t.PID, t.Status.UID, t.Name, string(t.Kind), t.LibjvmPath})
 	}
 	if opts.json {
 		return writeJSON(w, rows)
@@ -129,7 +136,11 @@ func listJVMs(w io.Writer, opts weighOptions) error {
 		return err
 	}
 	for _, r := range rows {
-		if _, err := fmt.Fprintf(w, "%8d %6d  %-32s %s\n", r.PID, r.UID, r.Name, r.JVM); err != nil {
+		jvm := r.JVM
+		if r.Kind != string(hotspot.HotSpot) {
+			jvm += " (" + r.Kind + ")"
+		}
+		if _, err := fmt.Fprintf(w, "%8d %6d  %-32s %s\n", r.PID, r.UID, r.Name, jvm); err != nil {
 			return err
 		}
 	}
