@@ -9,7 +9,7 @@ JAVA_SOURCES := $(shell find java -name '*.java' -o -name pom.xml -o -path '*/sr
 JARS         := bin/sysinfo.jar bin/workloads.jar
 STATICCHECK  := honnef.co/go/tools/cmd/staticcheck@v0.8.1
 
-.PHONY: build test demo lint fmt bench bench-weigh bench-verdicts bench-demo bench-options experiments test-go test-java setup-build setup-test clean FORCE
+.PHONY: build test demo lint fmt fuzz bench bench-weigh bench-verdicts bench-demo bench-options experiments test-go test-java setup-build setup-test clean FORCE
 
 build: setup-build bin/tare $(JARS)
 
@@ -32,6 +32,7 @@ setup-test:
 	@scripts/setup.sh build test
 	@scripts/jdks.sh
 	@scripts/run-java-sh.sh
+	@scripts/foreign.sh
 
 # Everything: set-up, lint, the Java tests, the Go tests against real JVMs,
 # control groups and a virtual machine.
@@ -57,6 +58,12 @@ fmt:
 # How little memory does the demo service need? About five minutes.
 demo: build
 	scripts/demo.sh
+
+# Fuzzes every parser of what a JVM, a file, an engine or the network gives,
+# one after the other, FUZZTIME each: FUZZTIME=10m make fuzz.
+FUZZTIME ?= 30s
+fuzz:
+	@scripts/fuzz.sh $(FUZZTIME)
 
 # Measures the figures that docs/results states; about 45 minutes.
 bench: bench-weigh bench-verdicts bench-demo bench-options
