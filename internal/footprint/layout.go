@@ -61,10 +61,16 @@ const (
 	mmapped = 2
 )
 
-// arenas finds the heaps of glibc's arenas: each begins, at a multiple of
+// arenaHeap is a heap of one of glibc's arenas, with what is reserved for it.
+type arenaHeap struct {
+	span
+	arena uint64 // address of the arena's state
+}
+
+// arenaHeaps finds the heaps of glibc's arenas: each begins, at a multiple of
 // arenaSize, with a struct heap_info {arena, previous, size, mprotect_size}.
-func (l *layout) arenas() []claim {
-	var out []claim
+func (l *layout) arenaHeaps() []arenaHeap {
+	var out []arenaHeap
 	for i := range l.vmas {
 		v := &l.vmas[i]
 		if !anonymous(v) || !v.Writable() {
@@ -72,23 +78,23 @@ func (l *layout) arenas() []claim {
 		}
 		for at := alignUp(v.Start, arenaSize); at < v.End; at += arenaSize {
 			// It may have grown since the mappings were read.
-			if l.arenaAt(at) {
-				out = append(out, claim{span{at, l.reservedUpTo(i, at+arenaSize)}, Malloc, Layout, rankHeader, "arenas"})
+			if arena, ok := l.arenaAt(at); ok {
+				out = append(out, arenaHeap{span{at, l.reservedUpTo(i, at+arenaSize)}, arena})
 			}
 		}
 	}
 	return out
 }
 
-func (l *layout) arenaAt(at uint64) bool {
+func (l *layout) arenaAt(at uint64) (arena uint64, ok bool) {
 	var h [32]byte
 	if l.mem.ReadMem(h[:], at) != nil {
-		return false
+		return 0, false
 	}
-	arena := binary.NativeEndian.Uint64(h[0:])
+	arena = binary.NativeEndian.Uint64(h[0:])
 	used := binary.NativeEndian.Uint64(h[16:])
 	opened := binary.NativeEndian.Uint64(h[24:])
-	return arena != 0 && arena%8 == 0 && used > 0 && used <= opened && opened <= arenaSize &&
+	return arena, arena != 0 && arena%8 == 0 && used > 0 && used <= opened && opened <= arenaSize &&
 		opened%l.page == 0 && l.at(arena) >= 0
 }
 

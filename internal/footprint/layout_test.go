@@ -56,7 +56,8 @@ func TestArenas(t *testing.T) {
 		b: b + 0x30, b + 8: 0, b + 16: 0x40000, b + 24: 0x21000,
 		7 * arenaSize: a + 0x30, 7*arenaSize + 8: a, 7*arenaSize + 16: mib, 7*arenaSize + 24: mib,
 	}
-	got := spans(newLayout(vmas, mem, page).arenas())
+	m := mallocState{heaps: newLayout(vmas, mem, page).arenaHeaps()}
+	got := spans(m.claims())
 	want := []span{{a, b}, {7 * arenaSize, 7*arenaSize + mib}}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %x, want %x", got, want)

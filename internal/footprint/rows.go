@@ -111,7 +111,7 @@ func (s *scan) footprint(segs []segment) *Footprint {
 		Schema: Schema, PID: s.target.PID, Name: s.target.Name,
 		JDK: s.vm.Version, Threads: s.target.Status.Threads, Collector: s.vm.Collector,
 		Time: s.time, RSSBytes: total + outside, PSSBytes: pss, RollupRSSBytes: s.rollup.RSS,
-		Cgroup: s.cgroup, Host: s.host, Sources: s.sources, Warnings: s.notes,
+		Cgroup: s.cgroup, Host: s.host, Asked: s.asked, Sources: s.sources, Warnings: s.notes,
 		Rows: make([]Row, 0, len(owners)),
 	}
 	f.Flags = s.vm.Flags

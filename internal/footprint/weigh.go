@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -18,10 +18,15 @@ import (
 type Options struct {
 	// Proc is the proc file system, /proc when it is the zero FS.
 	Proc linux.FS
-	// Attach asks the JVM for its native memory tracking, when that is at
-	// detail, through the attach mechanism. Without it nothing is sent to
-	// the JVM.
+	// Attach asks the JVM through the attach mechanism: for its native memory
+	// tracking, and for what of heap and code cache is in use. Without it, or
+	// Deep, nothing is sent to the JVM.
 	Attach bool
+	// Deep also asks for what the JVM stops its threads for: its objects by
+	// class, metaspace, class loaders. Announce, if any, is called just
+	// before.
+	Deep     bool
+	Announce func(Cost)
 	// Series is what is kept from one weighing of a JVM to the next; nil for
 	// a single one.
 	Series *Series
@@ -37,11 +42,14 @@ type scan struct {
 	runs    []linux.PageRun
 	rollup  linux.VMA
 	regions []hotspot.NMTRegion
+	asked   *Asked // nil without Options.Attach
 	layout  *layout
+	malloc  mallocState
 	sps     []stackPointer
 	cgroup  *Cgroup
 	host    *Host
 	time    time.Time
+	mu      sync.Mutex // guards sources while pages are read
 	sources []Source
 	notes   []string
 }
@@ -82,32 +90,38 @@ func WeighTarget(ctx context.Context, target *hotspot.Target, opts Options) (*Fo
 }
 
 func weigh(ctx context.Context, target *hotspot.Target, opts Options) (*Footprint, error) {
+	start := time.Now()
 	s := &scan{proc: opts.Proc, target: target, series: opts.Series, vm: &hotspot.VM{}}
+	// The kernel takes long to count pages, and reading the JVM does not
+	// depend on them.
+	pages := make(chan error, 1)
+	go func() { pages <- s.readPages(opts.Proc) }()
 	mem := s.readJVM(opts.Proc)
 	if mem != nil {
 		defer mem.Close()
+		s.readStackPointers(opts.Proc)
 	}
-	if err := s.readPages(opts.Proc); err != nil {
+	if err := <-pages; err != nil {
 		return nil, err
 	}
 	if len(s.vmas) == 0 {
 		return nil, errNoMappings
 	}
 	s.layout = newLayout(s.vmas, memoryOf(mem), uint64(os.Getpagesize()))
-	if mem != nil {
-		s.readStackPointers(opts.Proc)
-	}
+	s.malloc = s.layout.readMalloc()
 	s.readCgroup(opts.Proc)
 	if !s.series.lean() {
 		s.readHost(opts.Proc)
 	}
-	if opts.Attach {
+	if opts.Attach || opts.Deep {
 		// Last, for the first attach makes the JVM grow.
-		if err := s.readTracking(ctx, opts.Proc); err != nil {
+		if err := s.ask(ctx, opts); err != nil {
 			return nil, err
 		}
 	}
-	return s.footprint(s.attribute()), nil
+	f := s.footprint(s.attribute())
+	f.Millis = float64(time.Since(start).Microseconds()) / 1000
+	return f, nil
 }
 
 // errNoMappings says that a process has given its memory back: it ends, and may
@@ -135,7 +149,9 @@ func (s *scan) timed(name string, read func() error) error {
 		text := err.Error()
 		src.Error = &text
 	}
+	s.mu.Lock()
 	s.sources = append(s.sources, src)
+	s.mu.Unlock()
 	return err
 }
 
@@ -219,36 +235,12 @@ func (s *scan) readStackPointers(proc linux.FS) {
 	})
 }
 
-func (s *scan) readTracking(ctx context.Context, proc linux.FS) error {
-	if s.vm.NMT != "detail" {
-		s.notes = append(s.notes, "native memory tracking is "+orUnknown(s.vm.NMT)+": start the JVM with -XX:NativeMemoryTracking=detail to have --attach ask for it")
-		return nil
-	}
-	return s.timed(SourceTracking, func() error {
-		ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
-		defer cancel()
-		text, err := hotspot.Jcmd(ctx, proc, s.target, "VM.native_memory detail scale=KB")
-		if err != nil {
-			return err
-		}
-		s.regions, err = hotspot.ParseNMTDetail(strings.NewReader(text))
-		return err
-	})
-}
-
-func orUnknown(s string) string {
-	if s == "" {
-		return "unknown"
-	}
-	return s
-}
-
 // attribute gives every segment of the mappings its owner.
 func (s *scan) attribute() []segment {
 	l := s.layout
 	claims := vmClaims(s.vm)
 	claims = append(claims, trackingClaims(s.regions, s.vm)...)
-	claims = append(claims, l.arenas()...)
+	claims = append(claims, s.malloc.claims()...)
 	claims = append(claims, l.libraryData()...)
 	claims = append(claims, l.stacks(s.sps, s.stackSizes())...)
 	if space, ok := l.classSpace(s.vm); ok {
