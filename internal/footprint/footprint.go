@@ -59,6 +59,8 @@ type Row struct {
 	// UsedBytes is what the owner itself counts as in use: for malloc the
 	// chunks of its arenas that are allocated.
 	UsedBytes *int64 `json:"usedBytes,omitempty"`
+	// Allocator is, of malloc, what takes the place of glibc's: "jemalloc".
+	Allocator string `json:"allocator,omitempty"`
 	// Arenas is the number of glibc's arenas.
 	Arenas int `json:"arenas,omitempty"`
 	// SwapBytes is the part that is swapped out, not resident.

@@ -206,7 +206,7 @@ func (l *layout) stackEnd(i int, sp uint64, sizes []int64) uint64 {
 // keeps for the next thread.
 func (l *layout) looksLikeStack(i int, sizes []int64) bool {
 	v := &l.vmas[i]
-	if !anonymous(v) || !v.Writable() {
+	if !anonymous(v) || !v.Writable() || v.NoReserve() {
 		return false
 	}
 	with := v.Size()
@@ -323,37 +323,37 @@ func within(addrs []uint64, s span) int {
 	return to - from
 }
 
-// gcSizes are the sizes of a collector's side tables for a heap (JDK:
-// src/hotspot/share/gc: one card, block offset or card count per 512 bytes;
-// one mark bit per 8 bytes, two in the parallel collector's bitmap).
-func gcSizes(vm *hotspot.VM, page uint64) []uint64 {
-	h := uint64(vm.Heap.Size())
-	var out []uint64
-	for _, s := range []uint64{h / 512, h/512 + page, h / 64, h / 32, uint64(vm.MarkStackBytes)} {
-		if s >= page {
-			out = append(out, alignUp(s, page))
-		}
+// gcTables are the tables of the collector by their sizes in memory. Some have
+// a page more than they need.
+func gcTables(vm *hotspot.VM, page uint64) []hotspot.GCTable {
+	var out []hotspot.GCTable
+	for _, t := range vm.GCTables {
+		size := int64(alignUp(uint64(t.Bytes), page))
+		out = append(out, hotspot.GCTable{Name: t.Name, Bytes: size}, hotspot.GCTable{Name: t.Name, Bytes: size + int64(page)})
 	}
 	return out
 }
 
 // sideTable says whether the memory from the beginning of mapping i on, with
 // what is reserved behind it, or at its end, behind something smaller, has the
-// size of a collector's side table.
-func (l *layout) sideTable(i int, sizes []uint64) (span, bool) {
+// size of a collector's table.
+func (l *layout) sideTable(i int, tables []hotspot.GCTable) (s span, name string, ok bool) {
 	v := &l.vmas[i]
-	for _, size := range sizes {
-		end := v.Start + size
+	if v.NoReserve() { // HotSpot commits without it, jemalloc maps with it
+		return span{}, "", false
+	}
+	for _, t := range tables {
+		end := v.Start + uint64(t.Bytes)
 		if j := l.at(end - 1); l.reservedUpTo(i, end) == end && l.vmas[j].End == end {
-			return span{v.Start, end}, true
+			return span{v.Start, end}, t.Name, true
 		}
 	}
-	for _, size := range sizes {
-		if have := uint64(v.Size()); have > size && have-size < size {
-			return span{v.End - size, v.End}, true
+	for _, t := range tables {
+		if have := v.Size(); have > t.Bytes && have-t.Bytes < t.Bytes {
+			return span{v.End - uint64(t.Bytes), v.End}, "", true // which one is a guess
 		}
 	}
-	return span{}, false
+	return span{}, "", false
 }
 
 func alignUp(a, to uint64) uint64 { return (a + to - 1) &^ (to - 1) }

@@ -214,6 +214,11 @@ func residentIn(spans []span, runs []linux.PageRun, page uint64) (n int64) {
 
 // nameMalloc adds what the arenas say of themselves to the row of malloc.
 func (s *scan) nameMalloc(f *Footprint) {
+	r := f.row(Malloc)
+	r.Allocator = allocatorOf(s.vmas)
+	if d := s.vm.Direct; d != nil && d.Bytes > 0 {
+		r.count("direct buffers", d.Bytes)
+	}
 	if len(s.malloc.arenas) == 0 {
 		return
 	}
@@ -224,7 +229,6 @@ func (s *scan) nameMalloc(f *Footprint) {
 		free = append(free, a.free...)
 	}
 	kept := residentIn(free, s.runs, s.layout.page)
-	r := f.row(Malloc)
 	s.malloc.nameUsed(r.Children)
 	r.Children = append(r.Children, Child{Name: "free, kept by glibc", ResidentBytes: min(kept, r.ResidentBytes)})
 	r.Arenas, r.UsedBytes = len(s.malloc.arenas), &used
@@ -244,4 +248,9 @@ func (m *mallocState) nameUsed(children []Child) {
 			}
 		}
 	}
+}
+
+// count adds a child of which the JVM counts what is allocated.
+func (r *Row) count(name string, bytes int64) {
+	r.Children = append(r.Children, Child{Name: name, ResidentBytes: min(bytes, r.ResidentBytes), How: Counted})
 }

@@ -59,7 +59,8 @@ func (sr *Series) readVM(mem hotspot.Memory, t *hotspot.Target) (*hotspot.VM, er
 // flags of what was not mapped before, and for finding resident pages before
 // Linux 6.7.
 func (sr *Series) mappings(proc linux.FS, t *hotspot.Target) ([]linux.VMA, error) {
-	if !sr.lean() {
+	// What another allocator maps is known by its flags.
+	if !sr.lean() || allocatorOf(t.VMAs) != "" {
 		return proc.Smaps(t.PID)
 	}
 	if sr.scans = sr.scans || proc.CanScanPages(t.PID); !sr.scans {

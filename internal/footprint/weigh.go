@@ -250,28 +250,44 @@ func (s *scan) attribute() []segment {
 	claims = append(claims, l.metadata(s.vm.Classes, cell)...)
 	claims = append(claims, l.metadata(s.vm.Metadata, cell)...)
 	segs := partition(s.vmas, claims)
-	// What is nobody's yet may show what it is by its content or its size.
-	var more []claim
-	sizes := gcSizes(s.vm, l.page)
+	segs = partition(s.vmas, append(claims, s.claimsByLook(segs)...))
+	if name := allocatorOf(s.vmas); name != "" {
+		giveToAllocator(segs, name)
+	}
+	adoptNeighbours(segs)
+	return segs
+}
+
+// claimsByLook are the claims on what is nobody's yet, or a table of the
+// collector without a name, by its content or its size.
+func (s *scan) claimsByLook(segs []segment) []claim {
+	l := s.layout
+	var out []claim
+	tables := gcTables(s.vm, l.page)
 	for _, g := range segs {
-		if g.owner != Unattributed || !g.vma.Writable() {
+		table := g.owner == GC && g.part == ""
+		if g.owner != Unattributed && !table || !g.vma.Writable() {
 			continue
 		}
 		i := l.at(g.start)
-		table, isTable := l.sideTable(i, sizes)
-		// A table is large, and searching it for chunks takes long.
-		if _, chunk := l.chunkAt(g.start); chunk || !isTable || table != g.span {
-			more = append(more, l.chunks(g.span)...)
+		side, name, isTable := l.sideTable(i, tables)
+		if table {
+			if isTable {
+				out = append(out, claim{side, GC, Layout, rankTable, name})
+			}
+			continue
 		}
-		if isTable && table.start >= g.start {
-			more = append(more, claim{table, GC, Layout, rankTable, "tables"})
+		// A table is large, and searching it for chunks takes long.
+		if _, chunk := l.chunkAt(g.start); chunk || !isTable || side != g.span {
+			out = append(out, l.chunks(g.span)...)
+		}
+		if isTable && side.start >= g.start {
+			out = append(out, claim{side, GC, Layout, rankTable, name})
 		} else if l.looksLikeStack(i, s.stackSizes()) {
-			more = append(more, claim{g.span, ThreadStacks, Layout, rankStack, ""})
+			out = append(out, claim{g.span, ThreadStacks, Layout, rankStack, ""})
 		}
 	}
-	segs = partition(s.vmas, append(claims, more...))
-	adoptNeighbours(segs)
-	return segs
+	return out
 }
 
 // stackSizes are the sizes that a thread's stack may have: the JVM's

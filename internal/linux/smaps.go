@@ -51,6 +51,17 @@ func (v *VMA) Uncounted() bool {
 	return false
 }
 
+// NoReserve says that the kernel need not promise memory for the mapping
+// (MAP_NORESERVE); false also where flags were not read.
+func (v *VMA) NoReserve() bool {
+	for f := range strings.FieldsSeq(v.Flags) {
+		if f == "nr" {
+			return true
+		}
+	}
+	return false
+}
+
 // maxVMAs bounds what a hostile process can make us keep; the kernel's own
 // default bound, vm.max_map_count, is 65530.
 const maxVMAs = 4 << 20
