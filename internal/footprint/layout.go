@@ -323,37 +323,26 @@ func within(addrs []uint64, s span) int {
 	return to - from
 }
 
-// gcTables are the tables of the collector by their sizes in memory. Some have
-// a page more than they need.
-func gcTables(vm *hotspot.VM, page uint64) []hotspot.GCTable {
-	var out []hotspot.GCTable
-	for _, t := range vm.GCTables {
-		size := int64(alignUp(uint64(t.Bytes), page))
-		out = append(out, hotspot.GCTable{Name: t.Name, Bytes: size}, hotspot.GCTable{Name: t.Name, Bytes: size + int64(page)})
-	}
-	return out
-}
-
 // sideTable says whether the memory from the beginning of mapping i on, with
 // what is reserved behind it, or at its end, behind something smaller, has the
 // size of a collector's table.
-func (l *layout) sideTable(i int, tables []hotspot.GCTable) (s span, name string, ok bool) {
+func (l *layout) sideTable(i int, tables []hotspot.GCTable) (span, bool) {
 	v := &l.vmas[i]
 	if v.NoReserve() { // HotSpot commits without it, jemalloc maps with it
-		return span{}, "", false
+		return span{}, false
 	}
 	for _, t := range tables {
 		end := v.Start + uint64(t.Bytes)
 		if j := l.at(end - 1); l.reservedUpTo(i, end) == end && l.vmas[j].End == end {
-			return span{v.Start, end}, t.Name, true
+			return span{v.Start, end}, true
 		}
 	}
 	for _, t := range tables {
 		if have := v.Size(); have > t.Bytes && have-t.Bytes < t.Bytes {
-			return span{v.End - uint64(t.Bytes), v.End}, "", true // which one is a guess
+			return span{v.End - uint64(t.Bytes), v.End}, true
 		}
 	}
-	return span{}, "", false
+	return span{}, false
 }
 
 func alignUp(a, to uint64) uint64 { return (a + to - 1) &^ (to - 1) }

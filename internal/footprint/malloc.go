@@ -219,6 +219,9 @@ func (s *scan) nameMalloc(f *Footprint) {
 	if d := s.vm.Direct; d != nil && d.Bytes > 0 {
 		r.count("direct buffers", d.Bytes)
 	}
+	if s.asked != nil && s.asked.Tracking != nil {
+		r.Children = append(r.Children, s.asked.Tracking.malloc(r.ResidentBytes))
+	}
 	if len(s.malloc.arenas) == 0 {
 		return
 	}
@@ -253,4 +256,22 @@ func (m *mallocState) nameUsed(children []Child) {
 // count adds a child of which the JVM counts what is allocated.
 func (r *Row) count(name string, bytes int64) {
 	r.Children = append(r.Children, Child{Name: name, ResidentBytes: min(bytes, r.ResidentBytes), How: Counted})
+}
+
+// TrackedByJVM is the child of malloc that has what the JVM counts by its use.
+const TrackedByJVM = "tracked by the JVM"
+
+// malloc is what is allocated by malloc, by use, as a child of a row.
+func (t *Tracking) malloc(row int64) Child {
+	all := Child{Name: TrackedByJVM, How: Counted}
+	var sum int64
+	for _, c := range t.Categories {
+		if c.MallocBytes > 0 {
+			sum += c.MallocBytes
+			all.Children = append(all.Children, Child{Name: c.Name, ResidentBytes: min(c.MallocBytes, row), How: Counted})
+		}
+	}
+	all.ResidentBytes = min(sum, row)
+	sortChildren(all.Children)
+	return all
 }

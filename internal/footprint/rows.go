@@ -130,7 +130,29 @@ func (s *scan) footprint(segs []segment) *Footprint {
 	}
 	s.nameThreads(f, segs, counts)
 	s.nameMalloc(f)
+	if !s.series.lean() {
+		splitArchives(f.row(CDS), segs, counts)
+	}
 	return f
+}
+
+// splitArchives says of each file of an archive what of it was written to, most
+// of it by relocation, and is private, and what is as in the file and can be
+// dropped.
+func splitArchives(r *Row, segs []segment, counts []int64) {
+	private := map[string]int64{}
+	for _, i := range largestOfMapping(segs, counts) {
+		if g := segs[i]; g.owner == CDS && g.vma.FileBacked() {
+			private[g.part] += g.vma.Anonymous
+		}
+	}
+	for i := range r.Children {
+		c := &r.Children[i]
+		n, ok := private[c.Name]
+		if n = min(n, c.ResidentBytes); ok {
+			c.Children = []Child{{Name: "written to, private", ResidentBytes: n}, {Name: "as in the file, clean", ResidentBytes: c.ResidentBytes - n}}
+		}
+	}
 }
 
 // largestOfMapping returns, for each mapping, the index of the segment with

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -258,31 +259,27 @@ func (s *scan) attribute() []segment {
 	return segs
 }
 
-// claimsByLook are the claims on what is nobody's yet, or a table of the
-// collector without a name, by its content or its size.
+// claimsByLook are the claims on what is nobody's yet, by its content or its
+// size.
 func (s *scan) claimsByLook(segs []segment) []claim {
 	l := s.layout
-	var out []claim
 	tables := gcTables(s.vm, l.page)
+	out := claimTables(segs, tables)
+	named := out
 	for _, g := range segs {
-		table := g.owner == GC && g.part == ""
-		if g.owner != Unattributed && !table || !g.vma.Writable() {
+		if g.owner != Unattributed || !g.vma.Writable() ||
+			// It may have the size of a stack, too.
+			slices.ContainsFunc(named, func(c claim) bool { return c.start <= g.start && g.end <= c.end }) {
 			continue
 		}
 		i := l.at(g.start)
-		side, name, isTable := l.sideTable(i, tables)
-		if table {
-			if isTable {
-				out = append(out, claim{side, GC, Layout, rankTable, name})
-			}
-			continue
-		}
+		table, isTable := l.sideTable(i, tables)
 		// A table is large, and searching it for chunks takes long.
-		if _, chunk := l.chunkAt(g.start); chunk || !isTable || side != g.span {
+		if _, chunk := l.chunkAt(g.start); chunk || !isTable || table != g.span {
 			out = append(out, l.chunks(g.span)...)
 		}
-		if isTable && side.start >= g.start {
-			out = append(out, claim{side, GC, Layout, rankTable, name})
+		if isTable && table.start >= g.start {
+			out = append(out, claim{table, GC, Layout, rankTable, ""}) // which one is a guess
 		} else if l.looksLikeStack(i, s.stackSizes()) {
 			out = append(out, claim{g.span, ThreadStacks, Layout, rankStack, ""})
 		}
