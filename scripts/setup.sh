@@ -29,6 +29,8 @@ test  | xz                               | xz-utils             | unpacks those 
 test  | zstd                             | zstd                 | unpacks those modules
 test  | flock                            | util-linux           | keeps two downloads out of one cache
 test  | patchelf                         | patchelf             | runs JDKs built for a newer glibc
+test  | /usr/lib/*/libjemalloc.so.2      | libjemalloc2         | takes the place of malloc in JVMs of the tests
+test  | /usr/lib/*/libtcmalloc_minimal.so.4 | libtcmalloc-minimal4 | the same
 test  | /usr/lib/postgresql/*/bin/initdb | postgresql           | holds the history of the demo service in its tests
 '
 
