@@ -332,3 +332,32 @@ func TestGCTables(t *testing.T) {
 		t.Errorf("of all tables only these were named: %v", named)
 	}
 }
+
+// Huge pages and what was written to of files are those of their owners: the
+// sums are what smaps counts.
+func TestKindsOfPages(t *testing.T) {
+	p := jvmtest.StartFiller(t, jvmtest.Java(t, 21), []string{"-Xms64m", "-Xmx64m", "-Xint", "-XX:+UseSerialGC", "-XX:+UseTransparentHugePages", "-XX:+AlwaysPreTouch"}, 5, 100, 10)
+	f := weigh(t, p.PID(), false)
+	vmas, err := linux.NewFS("/proc").Smaps(p.PID())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var huge, private int64
+	for _, v := range vmas {
+		huge += v.AnonHuge
+		if v.FileBacked() {
+			private += v.Anonymous
+		}
+	}
+	var gotHuge, gotPrivate int64
+	for _, r := range f.Rows {
+		gotHuge += r.HugeBytes
+		gotPrivate += r.AnonymousBytes
+	}
+	if gotHuge != huge || gotPrivate < private-64<<10 || gotPrivate > private+64<<10 {
+		t.Errorf("%d bytes in huge pages, %d private of files; smaps has %d and %d", gotHuge, gotPrivate, huge, private)
+	}
+	if heap := row(t, f, footprint.JavaHeap); f.Host.THP != "never" && (heap.HugeBytes < 48<<20 || heap.HugeBytes > heap.ResidentBytes) {
+		t.Errorf("%d bytes of the heap in huge pages of %d", heap.HugeBytes, heap.ResidentBytes)
+	}
+}

@@ -178,9 +178,9 @@ func TestMappingOwner(t *testing.T) {
 
 // A JVM that says nothing of itself still adds up.
 func TestFootprintOfTheKernelAlone(t *testing.T) {
-	vmas := []linux.VMA{mapping(page, 5*page, "rw-p"), {Start: 8 * page, End: 9 * page, Perms: "r--p", Inode: 3, Path: "/a/b.jar", PSS: 5}}
+	vmas := []linux.VMA{mapping(page, 5*page, "rw-p"), {Start: 8 * page, End: 9 * page, Perms: "r--p", Inode: 3, Path: "/a/b.jar"}}
 	s := &scan{
-		target: &hotspot.Target{PID: 1}, vm: &hotspot.VM{}, vmas: vmas,
+		target: &hotspot.Target{PID: 1}, vm: &hotspot.VM{}, vmas: vmas, rollup: linux.VMA{PSS: 5},
 		runs: []linux.PageRun{{Start: page, End: 2 * page}, {Start: 8 * page, End: 10 * page}},
 	}
 	s.layout = newLayout(vmas, closed{}, page)

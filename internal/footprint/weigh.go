@@ -41,6 +41,7 @@ type scan struct {
 	vm      *hotspot.VM // empty when the JVM's memory is closed
 	vmas    []linux.VMA
 	runs    []linux.PageRun
+	kinds   *linux.PageScan // nil where smaps had to be read
 	rollup  linux.VMA
 	regions []hotspot.NMTRegion
 	asked   *Asked // nil without Options.Attach
@@ -186,29 +187,65 @@ func (s *scan) readJVM(proc linux.FS) *linux.Mem {
 // readPages reads the mappings and the resident pages, one directly after the
 // other, and the kernel's own sum to compare.
 func (s *scan) readPages(proc linux.FS) error {
-	pid := s.target.PID
 	s.time = time.Now()
-	if err := s.timed("smaps", func() (err error) {
-		s.vmas, err = s.series.mappings(proc, s.target)
-		return err
-	}); err != nil {
-		return err
-	}
-	if err := s.timed("page map", func() (err error) {
-		s.runs, err = proc.ResidentPages(pid, s.vmas)
-		return err
-	}); err != nil {
-		return err
-	}
 	if s.series.lean() {
-		return nil
+		return s.readMappedPages(proc, func() ([]linux.VMA, error) { return s.series.mappings(proc, s.target) })
+	}
+	err := s.scanPages(proc)
+	if errors.Is(err, linux.ErrNoPagemapScan) {
+		s.time = time.Now()
+		err = s.readMappedPages(proc, func() ([]linux.VMA, error) { return proc.Smaps(s.target.PID) })
+	}
+	if err != nil {
+		return err
 	}
 	// The sum is a check, not a part: without it the rows still add up.
 	_ = s.timed("smaps_rollup", func() (err error) {
-		s.rollup, err = proc.SmapsRollup(pid)
+		s.rollup, err = proc.SmapsRollup(s.target.PID)
 		return err
 	})
 	return nil
+}
+
+// scanPages reads the mappings, and the pages by kind.
+func (s *scan) scanPages(proc linux.FS) error {
+	if allocatorOf(s.target.VMAs) != "" { // its mappings are known by their flags
+		return linux.ErrNoPagemapScan
+	}
+	var unable error
+	err := s.timed("maps", func() (err error) {
+		s.vmas, err = proc.Maps(s.target.PID)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	err = s.timed("page map", func() error {
+		kinds, err := proc.ScanPages(s.target.PID, s.vmas)
+		if errors.Is(err, linux.ErrNoPagemapScan) {
+			unable = err // smaps does it
+			return nil
+		}
+		if err == nil {
+			s.kinds, s.runs = kinds, kinds.Resident
+		}
+		return err
+	})
+	return errors.Join(err, unable)
+}
+
+// readMappedPages reads the mappings and the resident pages of them.
+func (s *scan) readMappedPages(proc linux.FS, mappings func() ([]linux.VMA, error)) error {
+	if err := s.timed("smaps", func() (err error) {
+		s.vmas, err = mappings()
+		return err
+	}); err != nil {
+		return err
+	}
+	return s.timed("page map", func() (err error) {
+		s.runs, err = proc.ResidentPages(s.target.PID, s.vmas)
+		return err
+	})
 }
 
 // readStackPointers reads the stack pointers of the threads that the JVM's
