@@ -7,13 +7,16 @@ import (
 // maxTables is how many tables of one size the collectors have side by side.
 const maxTables = 3
 
-// gcTables are the tables of the collector by their sizes in memory. Some have
-// a page more than they need.
+// gcTables are the tables of the collector by their sizes in memory. Those with
+// an entry per card may have a page more.
 func gcTables(vm *hotspot.VM, page uint64) []hotspot.GCTable {
 	var out []hotspot.GCTable
 	for _, t := range vm.GCTables {
 		size := int64(alignUp(uint64(t.Bytes), page))
-		out = append(out, hotspot.GCTable{Name: t.Name, Bytes: size}, hotspot.GCTable{Name: t.Name, Bytes: size + int64(page)})
+		out = append(out, hotspot.GCTable{Name: t.Name, Bytes: size})
+		if t.Bytes == vm.Heap.Size()/512 {
+			out = append(out, hotspot.GCTable{Name: t.Name, Bytes: size + int64(page)})
+		}
 	}
 	return out
 }
@@ -21,7 +24,7 @@ func gcTables(vm *hotspot.VM, page uint64) []hotspot.GCTable {
 // claimTables claims what has the size of a collector's tables between what has
 // an owner: memory of nobody, or of the collector without a name, that goes on
 // without a gap. What is reserved for a table and not yet used belongs to it.
-func claimTables(segs []segment, tables []hotspot.GCTable) []claim {
+func (l *layout) claimTables(segs []segment, tables []hotspot.GCTable) []claim {
 	var out []claim
 	for i := 0; i < len(segs); {
 		j := i
@@ -32,18 +35,22 @@ func claimTables(segs []segment, tables []hotspot.GCTable) []claim {
 			i++
 			continue
 		}
-		out = append(out, tablesIn(segs[i:j], tables)...)
+		out = append(out, l.tablesIn(segs[i:j], tables)...)
 		i = j
 	}
 	return out
 }
 
 // tablesIn claims neighbours as a whole, or else each with the size of a table
-// alone, or with what is reserved behind it.
-func tablesIn(segs []segment, tables []hotspot.GCTable) []claim {
+// alone, or with what is reserved behind it. A large chunk of malloc may have
+// that size, too, but has a header.
+func (l *layout) tablesIn(segs []segment, tables []hotspot.GCTable) []claim {
 	try := func(s span) (claim, bool) {
 		name := tableOfSize(s.size(), tables)
-		return claim{s, GC, Layout, rankTable, name}, name != ""
+		if _, chunk := l.chunkAt(s.start); name == "" || chunk {
+			return claim{}, false
+		}
+		return claim{s, GC, Layout, rankTable, name}, true
 	}
 	if c, ok := try(span{segs[0].start, segs[len(segs)-1].end}); ok {
 		return []claim{c}

@@ -21,7 +21,10 @@ func TestClaimTables(t *testing.T) {
 	}
 	tables := []hotspot.GCTable{{Name: "bitmap", Bytes: 8 * mib}}
 	var got []span
-	for _, c := range claimTables(partition(vmas, nil), tables) {
+	// Not a table: a large chunk of malloc of that size.
+	vmas = append(vmas, mapping(80*mib, 88*mib, "rw-p"))
+	mem := words{80 * mib: 0, 80*mib + 8: 8*mib | mmapped}
+	for _, c := range newLayout(vmas, mem, page).claimTables(partition(vmas, nil), tables) {
 		if c.owner != GC || c.part != "bitmap" {
 			t.Errorf("claim %+v", c)
 		}

@@ -301,7 +301,7 @@ func (s *scan) attribute() []segment {
 func (s *scan) claimsByLook(segs []segment) []claim {
 	l := s.layout
 	tables := gcTables(s.vm, l.page)
-	out := claimTables(segs, tables)
+	out := l.claimTables(segs, tables)
 	named := out
 	for _, g := range segs {
 		if g.owner != Unattributed || !g.vma.Writable() ||
