@@ -208,12 +208,12 @@ func (s *scan) takeTrackedRegions(answer io.Reader) (err error) {
 }
 
 func (s *scan) takeTracking(answer io.Reader) error {
-	categories, err := hotspot.ParseNMTSummary(answer)
+	sums, err := hotspot.ParseNMTSummary(answer)
 	if err != nil {
 		return err
 	}
 	s.asked.Tracking = &Tracking{Level: s.vm.NMT}
-	for _, c := range categories {
+	for _, c := range sums.Categories {
 		s.asked.Tracking.Categories = append(s.asked.Tracking.Categories, TrackedCategory{
 			Name: c.Name, ReservedBytes: c.ReservedBytes, CommittedBytes: c.CommittedBytes, MallocBytes: c.MallocBytes + c.ArenaBytes,
 		})

@@ -18,39 +18,6 @@ func answer(t testing.TB, name string) *bytes.Reader {
 	return bytes.NewReader(text)
 }
 
-func TestParseNMTSummary(t *testing.T) {
-	for name, want := range map[string][]NMTCategory{
-		"jdk8-nmt-summary": {
-			{Name: "Java Heap", ReservedBytes: 262144 << 10, CommittedBytes: 32768 << 10, MappedBytes: 32768 << 10},
-			{Name: "Class", ReservedBytes: 1059990 << 10, CommittedBytes: 8086 << 10, MallocBytes: 3222 << 10, MappedBytes: 4864 << 10},
-			{Name: "Symbol", ReservedBytes: 1424 << 10, CommittedBytes: 1424 << 10, MallocBytes: 936 << 10, ArenaBytes: 488 << 10},
-			{Name: "Arena Chunk", ReservedBytes: 429 << 10, CommittedBytes: 429 << 10, MallocBytes: 429 << 10},
-		},
-		"jdk27-nmt-summary": {
-			{Name: "Compiler", ReservedBytes: 213 << 10, CommittedBytes: 213 << 10, MallocBytes: 17 << 10, ArenaBytes: 196 << 10},
-			{Name: "Other", ReservedBytes: 16384 << 10, CommittedBytes: 16384 << 10, MallocBytes: 16384 << 10},
-			{Name: "Shared class space", ReservedBytes: 16384 << 10, CommittedBytes: 14040 << 10, MappedBytes: 14040 << 10},
-		},
-	} {
-		got, err := ParseNMTSummary(answer(t, name))
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
-		byName := map[string]NMTCategory{}
-		for _, c := range got {
-			byName[c.Name] = c
-		}
-		for _, w := range want {
-			if byName[w.Name] != w {
-				t.Errorf("%s: got %+v, want %+v", name, byName[w.Name], w)
-			}
-		}
-	}
-	if _, err := ParseNMTSummary(strings.NewReader("Native memory tracking is not enabled\n")); err == nil {
-		t.Error("an answer without categories was accepted")
-	}
-}
-
 func TestParseHeapUsed(t *testing.T) {
 	for name, want := range map[string]int64{
 		"jdk8-cms":         3629 << 10,
@@ -169,10 +136,6 @@ func FuzzAnswers(f *testing.F) {
 					t.Errorf("%s: %d bytes", what, n)
 				}
 			}
-		}
-		categories, err := ParseNMTSummary(bytes.NewReader(text))
-		for _, c := range categories {
-			bounded("category "+c.Name, err, c.ReservedBytes, c.CommittedBytes, c.MallocBytes, c.ArenaBytes, c.MappedBytes)
 		}
 		used, err := ParseHeapUsed(bytes.NewReader(text))
 		bounded("heap", err, used)
