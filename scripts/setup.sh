@@ -36,6 +36,8 @@ test  | musl-gcc                         | musl-tools           | builds one of 
 test  | npm                              | npm                  | fetches the native image that the tests look at
 test  | openssl                          | openssl              | checks what was fetched
 test  | patchelf                         | patchelf             | runs JDKs built for a newer glibc
+test  | /usr/lib/*/libjemalloc.so.2      | libjemalloc2         | takes the place of malloc in JVMs of the tests
+test  | /usr/lib/*/libtcmalloc_minimal.so.4 | libtcmalloc-minimal4 | the same
 test  | /usr/lib/postgresql/*/bin/initdb | postgresql           | holds the history of the demo service in its tests
 '
 

@@ -17,8 +17,8 @@ import (
 )
 
 type weighOptions struct {
-	list, json, attach bool
-	container          container
+	list, json, attach, deep bool
+	container                container
 }
 
 func newWeighCommand() *cobra.Command {
@@ -30,9 +30,12 @@ func newWeighCommand() *cobra.Command {
 the Rss of the scan exactly; what nobody is known to own is the last row.
 
 Nothing is sent to the JVM: no signal, no attach, no safepoint, and its memory
-does not grow. With --attach, a JVM that was started with
--XX:NativeMemoryTracking=detail is asked for its regions; the first attach
-costs it some 200 KiB, the answer up to 1 MiB and up to a second.
+does not grow. With --attach the JVM is asked what of its heap and code cache is
+in use, and, when it was started with -XX:NativeMemoryTracking, what it tracks;
+the first attach costs it some 200 KiB, the answers up to 1 MiB and up to a
+second. With --deep it is asked also for its objects by class, the waste in its
+metaspace and its class loaders: for these it stops all threads, the longer the
+more objects there are.
 
 It reads /proc/PID/mem, which needs root, CAP_SYS_PTRACE, or the same user and
 no ptrace restriction. Where that is closed the layout of the mappings must do,
@@ -52,23 +55,27 @@ name with --container; with several, name one after it.`,
 			if opts.list {
 				return listJVMs(cmd.OutOrStdout(), opts)
 			}
-			return weigh(cmd.Context(), cmd.OutOrStdout(), args, opts)
+			return weigh(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), args, opts)
 		},
 	}
 	cmd.Flags().BoolVar(&opts.list, "list", false, "list the JVMs on this machine")
 	cmd.Flags().BoolVar(&opts.json, "json", false, "write JSON (schema "+footprint.Schema+")")
-	cmd.Flags().BoolVar(&opts.attach, "attach", false, "attach to the JVM and ask for its native memory tracking")
+	cmd.Flags().BoolVar(&opts.attach, "attach", false, "attach to the JVM and ask what it tracks and uses")
+	cmd.Flags().BoolVar(&opts.deep, "deep", false, "ask also for objects, metaspace and class loaders, for which the JVM stops")
 	opts.container.flag(cmd)
 	return cmd
 }
 
-func weigh(ctx context.Context, w io.Writer, args []string, opts weighOptions) error {
+func weigh(ctx context.Context, w, errs io.Writer, args []string, opts weighOptions) error {
 	proc := linux.NewFS("/proc")
 	target, err := opts.container.resolve(ctx, proc, args)
 	if err != nil {
 		return err
 	}
-	f, err := footprint.WeighTarget(ctx, target, footprint.Options{Proc: proc, Attach: opts.attach})
+	f, err := footprint.WeighTarget(ctx, target, footprint.Options{
+		Proc: proc, Attach: opts.attach, Deep: opts.deep,
+		Announce: func(c footprint.Cost) { fmt.Fprintln(errs, deepCost(target, c)) },
+	})
 	if err != nil {
 		return targetError(err)
 	}
@@ -82,6 +89,15 @@ func weigh(ctx context.Context, w io.Writer, args []string, opts weighOptions) e
 		_, err = fmt.Fprintf(w, "\n  what could be done: tare doctor %d (findings: %d)\n", f.PID, n)
 	}
 	return err
+}
+
+// deepCost says what the JVM is about to be put through.
+func deepCost(t *hotspot.Target, c footprint.Cost) string {
+	heap := "its heap"
+	if c.HeapUsedBytes > 0 {
+		heap = "the " + report.Size(c.HeapUsedBytes) + " in use of its heap"
+	}
+	return fmt.Sprintf("tare: process %d stops its %d threads while it goes through %s and %d classes", t.PID, c.Threads, heap, c.Classes)
 }
 
 func writeJSON(w io.Writer, v any) error {
@@ -98,7 +114,7 @@ func targetError(err error) error {
 	case errors.As(err, &closed):
 		return &exitError{exitPermission, fmt.Errorf("%w\n%s", err, closed.Remedy())}
 	case errors.Is(err, hotspot.ErrUnsafe):
-		return &exitError{exitPermission, fmt.Errorf("%w\nweigh it without --attach, which sends nothing to the JVM", err)}
+		return &exitError{exitPermission, fmt.Errorf("%w\nweigh it without --attach and --deep, which sends nothing to the JVM", err)}
 	case errors.Is(err, hotspot.ErrNotJVM):
 		return &exitError{exitTarget, fmt.Errorf("%w: no libjvm.so is mapped\n%s", err, list)}
 	case errors.Is(err, hotspot.ErrNoProcess), errors.Is(err, hotspot.ErrAmbiguous):

@@ -92,6 +92,25 @@ func TestWeighText(t *testing.T) {
 	}
 }
 
+// What stops the JVM is said before, and apart from the result.
+func TestWeighDeep(t *testing.T) {
+	p := startFiller(t)
+	code, out, errs := tare(t, "weigh", fmt.Sprint(p.PID()), "--deep")
+	if code != exitOK || strings.Count(errs, "\n") != 1 || !strings.Contains(errs, fmt.Sprintf("tare: process %d stops its ", p.PID())) {
+		t.Fatalf("exit code %d, %q", code, errs)
+	}
+	for _, want := range []string{"the JVM was asked, and stopped meanwhile", "objects in the heap, live or not: ", "byte[]", "metaspace: ", "<boot class loader>"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	code, out, _ = tare(t, "weigh", fmt.Sprint(p.PID()), "--deep", "--json")
+	f, err := footprint.Read(strings.NewReader(out))
+	if code != exitOK || err != nil || f.Asked == nil || f.Asked.Classes == nil {
+		t.Errorf("exit code %d, %v:\n%s", code, err, out)
+	}
+}
+
 func TestWeighList(t *testing.T) {
 	p := startFiller(t)
 	code, out, _ := tare(t, "weigh", "--list")

@@ -17,11 +17,7 @@ func (s *scan) readCgroup(proc linux.FS) {
 		if err != nil {
 			return err
 		}
-		var anonymous int64
-		for i := range s.vmas {
-			anonymous += s.vmas[i].Anonymous
-		}
-		s.cgroup = newCgroup(m, anonymous)
+		s.cgroup = newCgroup(m, s.rollup.Anonymous)
 		if s.series.lean() {
 			s.cgroup.Parts = nil
 			return nil

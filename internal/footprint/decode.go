@@ -74,6 +74,7 @@ func (f *Footprint) check() error {
 	if h := f.Heap; h != nil {
 		c.bytes("heap", h.MaxBytes, h.CapacityBytes, h.UsedBytes, h.AfterGCBytes, h.Collections)
 	}
+	c.asked(f.Asked)
 	if h := f.Host; h != nil {
 		c.bytes("host", h.MemTotalBytes, h.MemAvailableBytes)
 	}
@@ -121,6 +122,33 @@ func (c *checker) promised(name string, figures ...*int64) {
 	}
 }
 
+func (c *checker) asked(a *Asked) {
+	if a == nil {
+		return
+	}
+	c.promised("asked", a.HeapUsedBytes, a.CodeUsedBytes)
+	if t := a.Tracking; t != nil {
+		for _, k := range t.Categories {
+			c.bytes("tracked "+k.Name, k.ReservedBytes, k.CommittedBytes, k.MallocBytes)
+		}
+	}
+	if h := a.Classes; h != nil {
+		c.bytes("objects", h.Instances, h.Bytes)
+		for _, k := range h.Largest {
+			c.bytes("objects of "+k.Name, k.Instances, k.Bytes)
+		}
+	}
+	if m := a.Metaspace; m != nil {
+		c.bytes("metaspace", m.CommittedBytes, m.WasteBytes)
+	}
+	if l := a.Loaders; l != nil {
+		c.bytes("class loaders", l.Loaders, l.Classes)
+		for _, t := range l.Largest {
+			c.bytes("class loaders "+t.Type, t.Loaders, t.Classes, t.MetaspaceBytes, t.UsedBytes)
+		}
+	}
+}
+
 func (c *checker) children(of string, children []Child) {
 	if c.count += len(children); c.count > maxParts {
 		c.fail("more than %d parts", maxParts)
@@ -128,7 +156,7 @@ func (c *checker) children(of string, children []Child) {
 	}
 	for _, k := range children {
 		c.bytes(of+" "+k.Name, k.ResidentBytes)
-		c.promised(of+" "+k.Name, k.CommittedBytes, k.ReservedBytes)
+		c.promised(of+" "+k.Name, k.CommittedBytes, k.ReservedBytes, k.UsedBytes)
 		c.children(of, k.Children)
 	}
 }

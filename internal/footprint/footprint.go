@@ -3,7 +3,10 @@
 // the JVM says (vmStructs, and on request native memory tracking).
 package footprint
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Schema names the JSON form of a Footprint. Owners and fields may be added;
 // none changes its meaning.
@@ -35,6 +38,9 @@ const (
 	Exact     How = "exact"     // an address range that the JVM or the kernel names
 	Layout    How = "layout"    // the known layout of a mapping: size, alignment, header
 	Heuristic How = "heuristic" // neighbourhood and permissions
+	// Counted is for a child alone: it is what the JVM counts as allocated,
+	// at most what its row has, not what is resident of it page by page.
+	Counted How = "counted"
 )
 
 // Row is one owner's part.
@@ -53,6 +59,8 @@ type Row struct {
 	// UsedBytes is what the owner itself counts as in use: for malloc the
 	// chunks of its arenas that are allocated.
 	UsedBytes *int64 `json:"usedBytes,omitempty"`
+	// Allocator is, of malloc, what takes the place of glibc's: "jemalloc".
+	Allocator string `json:"allocator,omitempty"`
 	// Arenas is the number of glibc's arenas.
 	Arenas int `json:"arenas,omitempty"`
 	// SwapBytes is the part that is swapped out, not resident.
@@ -69,9 +77,12 @@ type Row struct {
 type Child struct {
 	Name          string `json:"name"`
 	ResidentBytes int64  `json:"residentBytes"`
-	// CommittedBytes and ReservedBytes are as in Row.
+	// How is empty for what is known as its row is.
+	How How `json:"how,omitempty"`
+	// CommittedBytes, ReservedBytes and UsedBytes are as in Row.
 	CommittedBytes *int64  `json:"committedBytes,omitempty"`
 	ReservedBytes  *int64  `json:"reservedBytes,omitempty"`
+	UsedBytes      *int64  `json:"usedBytes,omitempty"`
 	Children       []Child `json:"children,omitempty"`
 }
 
@@ -124,7 +135,8 @@ type Part struct {
 	Bytes int64  `json:"bytes"`
 }
 
-// SourceTracking is the name of the only source that asks the JVM.
+// SourceTracking is the name of the source that gives pages owners by asking
+// the JVM for its regions.
 const SourceTracking = "native memory tracking"
 
 // Heap is what the JVM counts of its object heap. Sizes are bytes.
@@ -170,21 +182,30 @@ type Footprint struct {
 	Flags   map[string]string `json:"flags"`
 	// RollupRSSBytes is smaps_rollup's Rss, read directly after the scan: on
 	// a JVM at work it differs by the pages touched in between.
-	RollupRSSBytes int64   `json:"rollupRssBytes"`
-	Cgroup         *Cgroup `json:"cgroup"`
+	RollupRSSBytes int64 `json:"rollupRssBytes"`
+	// Millis is how long the weighing took.
+	Millis float64 `json:"millis"`
+	Cgroup *Cgroup `json:"cgroup"`
 	// Host is nil when it could not be read.
-	Host     *Host    `json:"host"`
-	Rows     []Row    `json:"rows"`
+	Host *Host `json:"host"`
+	Rows []Row `json:"rows"`
+	// Asked is what the JVM was asked for; nil when nothing was sent to it.
+	Asked    *Asked   `json:"asked,omitempty"`
 	Sources  []Source `json:"sources"`
 	Warnings []string `json:"warnings"`
 }
 
 // Row returns the row of an owner, and whether there is one.
 func (f *Footprint) Row(o Owner) (Row, bool) {
-	for _, r := range f.Rows {
-		if r.Owner == o {
-			return r, true
-		}
+	if r := f.row(o); r != nil {
+		return *r, true
 	}
 	return Row{}, false
+}
+
+func (f *Footprint) row(o Owner) *Row {
+	if i := slices.IndexFunc(f.Rows, func(r Row) bool { return r.Owner == o }); i >= 0 {
+		return &f.Rows[i]
+	}
+	return nil
 }

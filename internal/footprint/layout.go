@@ -61,10 +61,16 @@ const (
 	mmapped = 2
 )
 
-// arenas finds the heaps of glibc's arenas: each begins, at a multiple of
+// arenaHeap is a heap of one of glibc's arenas, with what is reserved for it.
+type arenaHeap struct {
+	span
+	arena uint64 // address of the arena's state
+}
+
+// arenaHeaps finds the heaps of glibc's arenas: each begins, at a multiple of
 // arenaSize, with a struct heap_info {arena, previous, size, mprotect_size}.
-func (l *layout) arenas() []claim {
-	var out []claim
+func (l *layout) arenaHeaps() []arenaHeap {
+	var out []arenaHeap
 	for i := range l.vmas {
 		v := &l.vmas[i]
 		if !anonymous(v) || !v.Writable() {
@@ -72,23 +78,23 @@ func (l *layout) arenas() []claim {
 		}
 		for at := alignUp(v.Start, arenaSize); at < v.End; at += arenaSize {
 			// It may have grown since the mappings were read.
-			if l.arenaAt(at) {
-				out = append(out, claim{span{at, l.reservedUpTo(i, at+arenaSize)}, Malloc, Layout, rankHeader, "arenas"})
+			if arena, ok := l.arenaAt(at); ok {
+				out = append(out, arenaHeap{span{at, l.reservedUpTo(i, at+arenaSize)}, arena})
 			}
 		}
 	}
 	return out
 }
 
-func (l *layout) arenaAt(at uint64) bool {
+func (l *layout) arenaAt(at uint64) (arena uint64, ok bool) {
 	var h [32]byte
 	if l.mem.ReadMem(h[:], at) != nil {
-		return false
+		return 0, false
 	}
-	arena := binary.NativeEndian.Uint64(h[0:])
+	arena = binary.NativeEndian.Uint64(h[0:])
 	used := binary.NativeEndian.Uint64(h[16:])
 	opened := binary.NativeEndian.Uint64(h[24:])
-	return arena != 0 && arena%8 == 0 && used > 0 && used <= opened && opened <= arenaSize &&
+	return arena, arena != 0 && arena%8 == 0 && used > 0 && used <= opened && opened <= arenaSize &&
 		opened%l.page == 0 && l.at(arena) >= 0
 }
 
@@ -200,7 +206,7 @@ func (l *layout) stackEnd(i int, sp uint64, sizes []int64) uint64 {
 // keeps for the next thread.
 func (l *layout) looksLikeStack(i int, sizes []int64) bool {
 	v := &l.vmas[i]
-	if !anonymous(v) || !v.Writable() {
+	if !anonymous(v) || !v.Writable() || v.NoReserve() {
 		return false
 	}
 	with := v.Size()
@@ -317,34 +323,23 @@ func within(addrs []uint64, s span) int {
 	return to - from
 }
 
-// gcSizes are the sizes of a collector's side tables for a heap (JDK:
-// src/hotspot/share/gc: one card, block offset or card count per 512 bytes;
-// one mark bit per 8 bytes, two in the parallel collector's bitmap).
-func gcSizes(vm *hotspot.VM, page uint64) []uint64 {
-	h := uint64(vm.Heap.Size())
-	var out []uint64
-	for _, s := range []uint64{h / 512, h/512 + page, h / 64, h / 32, uint64(vm.MarkStackBytes)} {
-		if s >= page {
-			out = append(out, alignUp(s, page))
-		}
-	}
-	return out
-}
-
 // sideTable says whether the memory from the beginning of mapping i on, with
 // what is reserved behind it, or at its end, behind something smaller, has the
-// size of a collector's side table.
-func (l *layout) sideTable(i int, sizes []uint64) (span, bool) {
+// size of a collector's table.
+func (l *layout) sideTable(i int, tables []hotspot.GCTable) (span, bool) {
 	v := &l.vmas[i]
-	for _, size := range sizes {
-		end := v.Start + size
+	if v.NoReserve() { // HotSpot commits without it, jemalloc maps with it
+		return span{}, false
+	}
+	for _, t := range tables {
+		end := v.Start + uint64(t.Bytes)
 		if j := l.at(end - 1); l.reservedUpTo(i, end) == end && l.vmas[j].End == end {
 			return span{v.Start, end}, true
 		}
 	}
-	for _, size := range sizes {
-		if have := uint64(v.Size()); have > size && have-size < size {
-			return span{v.End - size, v.End}, true
+	for _, t := range tables {
+		if have := v.Size(); have > t.Bytes && have-t.Bytes < t.Bytes {
+			return span{v.End - uint64(t.Bytes), v.End}, true
 		}
 	}
 	return span{}, false

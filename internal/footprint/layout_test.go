@@ -56,7 +56,8 @@ func TestArenas(t *testing.T) {
 		b: b + 0x30, b + 8: 0, b + 16: 0x40000, b + 24: 0x21000,
 		7 * arenaSize: a + 0x30, 7*arenaSize + 8: a, 7*arenaSize + 16: mib, 7*arenaSize + 24: mib,
 	}
-	got := spans(newLayout(vmas, mem, page).arenas())
+	m := mallocState{heaps: newLayout(vmas, mem, page).arenaHeaps()}
+	got := spans(m.claims())
 	want := []span{{a, b}, {7 * arenaSize, 7*arenaSize + mib}}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %x, want %x", got, want)
@@ -177,9 +178,9 @@ func TestMappingOwner(t *testing.T) {
 
 // A JVM that says nothing of itself still adds up.
 func TestFootprintOfTheKernelAlone(t *testing.T) {
-	vmas := []linux.VMA{mapping(page, 5*page, "rw-p"), {Start: 8 * page, End: 9 * page, Perms: "r--p", Inode: 3, Path: "/a/b.jar", PSS: 5}}
+	vmas := []linux.VMA{mapping(page, 5*page, "rw-p"), {Start: 8 * page, End: 9 * page, Perms: "r--p", Inode: 3, Path: "/a/b.jar"}}
 	s := &scan{
-		target: &hotspot.Target{PID: 1}, vm: &hotspot.VM{}, vmas: vmas,
+		target: &hotspot.Target{PID: 1}, vm: &hotspot.VM{}, vmas: vmas, rollup: linux.VMA{PSS: 5},
 		runs: []linux.PageRun{{Start: page, End: 2 * page}, {Start: 8 * page, End: 10 * page}},
 	}
 	s.layout = newLayout(vmas, closed{}, page)

@@ -13,7 +13,7 @@ func mappingClaim(v *linux.VMA) claim {
 	path := strings.TrimSuffix(v.Path, " (deleted)")
 	switch {
 	case path == "[heap]":
-		c.owner, c.part = Malloc, "main arena"
+		c.owner, c.part = Malloc, mainArena
 	case strings.HasPrefix(path, "[anon: glibc: malloc"):
 		c.owner = Malloc
 	case path == "[stack]":

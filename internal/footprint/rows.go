@@ -78,13 +78,42 @@ type ownerTally struct {
 	byHow                 map[How]int64
 }
 
-// addMapping adds what smaps counts for a whole mapping to its largest owner:
-// swap and huge pages are not told by address.
-func (t *ownerTally) addMapping(g segment) {
-	t.swap += g.vma.Swap
-	t.huge += g.vma.AnonHuge
+// pages is what is known of the pages of a segment beside their number.
+type pages struct{ anonymous, swap, huge int64 }
+
+// kindsOf tells the kinds of pages of each segment. Where the kernel counts
+// them for whole mappings only, they are those of its largest segment.
+func (s *scan) kindsOf(segs []segment, counts []int64) []pages {
+	out := make([]pages, len(segs))
+	if s.kinds == nil {
+		for _, i := range largestOfMapping(segs, counts) {
+			v := segs[i].vma
+			out[i] = pages{v.Anonymous, v.Swap, v.AnonHuge}
+		}
+		return out
+	}
+	file, _ := resident(segs, s.kinds.File)
+	huge, _ := resident(segs, s.kinds.Huge)
+	// Notes in place of pages may be guards: then nothing is swapped out.
+	var swapped []int64
+	if s.rollup.Swap > 0 {
+		swapped, _ = resident(segs, s.kinds.Swapped)
+	}
+	for i := range segs {
+		out[i] = pages{anonymous: counts[i] - file[i], huge: huge[i]}
+		if swapped != nil {
+			out[i].swap = swapped[i]
+		}
+	}
+	return out
+}
+
+// addKinds adds the kinds of pages of a segment.
+func (t *ownerTally) addKinds(g segment, p pages) {
+	t.swap += p.swap
+	t.huge += p.huge
 	if g.vma.FileBacked() {
-		t.anonymous += g.vma.Anonymous
+		t.anonymous += p.anonymous
 	}
 }
 
@@ -95,23 +124,21 @@ func (s *scan) footprint(segs []segment) *Footprint {
 	for _, o := range owners {
 		tallies[o] = &ownerTally{byHow: map[How]int64{}}
 	}
-	var pss, total int64
+	var total int64
+	kinds := s.kindsOf(segs, counts)
 	for i, g := range segs {
 		t := tallies[g.owner]
+		t.addKinds(g, kinds[i])
 		t.add(g.part, g, counts[i])
 		t.byHow[g.how] += counts[i]
 		total += counts[i]
-	}
-	for _, i := range largestOfMapping(segs, counts) {
-		tallies[segs[i].owner].addMapping(segs[i])
-		pss += segs[i].vma.PSS
 	}
 	tallies[Unattributed].resident += outside
 	f := &Footprint{
 		Schema: Schema, PID: s.target.PID, Name: s.target.Name, VM: string(s.target.Kind),
 		JDK: s.vm.Version, Threads: s.target.Status.Threads, Collector: s.vm.Collector,
-		Time: s.time, RSSBytes: total + outside, PSSBytes: pss, RollupRSSBytes: s.rollup.RSS,
-		Cgroup: s.cgroup, Host: s.host, Sources: s.sources, Warnings: s.notes,
+		Time: s.time, RSSBytes: total + outside, PSSBytes: s.rollup.PSS, RollupRSSBytes: s.rollup.RSS,
+		Cgroup: s.cgroup, Host: s.host, Asked: s.asked, Sources: s.sources, Warnings: s.notes,
 		Rows: make([]Row, 0, len(owners)),
 	}
 	f.Flags = s.vm.Flags
@@ -130,7 +157,29 @@ func (s *scan) footprint(segs []segment) *Footprint {
 	}
 	s.nameThreads(f, segs, counts)
 	s.nameMalloc(f)
+	if !s.series.lean() {
+		splitArchives(f.row(CDS), segs, kinds)
+	}
 	return f
+}
+
+// splitArchives says of each file of an archive what of it was written to, most
+// of it by relocation, and is private, and what is as in the file and can be
+// dropped.
+func splitArchives(r *Row, segs []segment, kinds []pages) {
+	private := map[string]int64{}
+	for i, g := range segs {
+		if g.owner == CDS && g.vma.FileBacked() {
+			private[g.part] += kinds[i].anonymous
+		}
+	}
+	for i := range r.Children {
+		c := &r.Children[i]
+		n, ok := private[c.Name]
+		if n = min(n, c.ResidentBytes); ok {
+			c.Children = []Child{{Name: "written to, private", ResidentBytes: n}, {Name: "as in the file, clean", ResidentBytes: c.ResidentBytes - n}}
+		}
+	}
 }
 
 // largestOfMapping returns, for each mapping, the index of the segment with

@@ -54,12 +54,13 @@ func (sr *Series) readVM(mem hotspot.Memory, t *hotspot.Target) (*hotspot.VM, er
 	return sr.last, nil
 }
 
-// mappings reads the mappings. Lean, those do that the target was found with:
+// mappings reads the mappings of a lean weighing. Those do that the target was found with:
 // smaps costs the kernel a walk over all pages, and is needed only for the
 // flags of what was not mapped before, and for finding resident pages before
 // Linux 6.7.
 func (sr *Series) mappings(proc linux.FS, t *hotspot.Target) ([]linux.VMA, error) {
-	if !sr.lean() {
+	// What another allocator maps is known by its flags.
+	if allocatorOf(t.VMAs) != "" {
 		return proc.Smaps(t.PID)
 	}
 	if sr.scans = sr.scans || proc.CanScanPages(t.PID); !sr.scans {

@@ -6,6 +6,9 @@ import (
 	"strings"
 )
 
+// LargestThreads is the child of thread stacks that has the largest by name.
+const LargestThreads = "largest by thread"
+
 // namedThreads is how many threads are listed by name.
 const namedThreads = 10
 
@@ -43,7 +46,7 @@ func (s *scan) nameThreads(f *Footprint, segs []segment, counts []int64) {
 		}
 	}
 	if len(named) > 0 {
-		children = append(children, Child{Name: "largest by thread", ResidentBytes: sum(named), Children: named})
+		children = append(children, Child{Name: LargestThreads, ResidentBytes: sum(named), Children: named})
 	}
 	f.Rows[i].Children = children
 }

@@ -6,7 +6,8 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"strings"
+	"slices"
+	"sync"
 	"syscall"
 	"time"
 
@@ -18,10 +19,15 @@ import (
 type Options struct {
 	// Proc is the proc file system, /proc when it is the zero FS.
 	Proc linux.FS
-	// Attach asks the JVM for its native memory tracking, when that is at
-	// detail, through the attach mechanism. Without it nothing is sent to
-	// the JVM.
+	// Attach asks the JVM through the attach mechanism: for its native memory
+	// tracking, and for what of heap and code cache is in use. Without it, or
+	// Deep, nothing is sent to the JVM.
 	Attach bool
+	// Deep also asks for what the JVM stops its threads for: its objects by
+	// class, metaspace, class loaders. Announce, if any, is called just
+	// before.
+	Deep     bool
+	Announce func(Cost)
 	// Series is what is kept from one weighing of a JVM to the next; nil for
 	// a single one.
 	Series *Series
@@ -39,13 +45,17 @@ type scan struct {
 	heapSizes []int64
 	vmas      []linux.VMA
 	runs      []linux.PageRun
+	kinds     *linux.PageScan // nil where smaps had to be read
 	rollup    linux.VMA
 	regions   []hotspot.NMTRegion
+	asked     *Asked // nil without Options.Attach
 	layout    *layout
+	malloc    mallocState
 	sps       []stackPointer
 	cgroup    *Cgroup
 	host      *Host
 	time      time.Time
+	mu        sync.Mutex // guards sources while pages are read
 	sources   []Source
 	notes     []string
 }
@@ -86,35 +96,41 @@ func WeighTarget(ctx context.Context, target *hotspot.Target, opts Options) (*Fo
 }
 
 func weigh(ctx context.Context, target *hotspot.Target, opts Options) (*Footprint, error) {
+	start := time.Now()
 	s := &scan{proc: opts.Proc, target: target, series: opts.Series, vm: &hotspot.VM{}}
 	if target.Musl {
 		s.notes = append(s.notes, muslNote)
 	}
+	// The kernel takes long to count pages, and reading the JVM does not
+	// depend on them.
+	pages := make(chan error, 1)
+	go func() { pages <- s.readPages(opts.Proc) }()
 	mem := s.readJVM(opts.Proc)
 	if mem != nil {
 		defer mem.Close()
+		s.readStackPointers(opts.Proc)
 	}
-	if err := s.readPages(opts.Proc); err != nil {
+	if err := <-pages; err != nil {
 		return nil, err
 	}
 	if len(s.vmas) == 0 {
 		return nil, errNoMappings
 	}
 	s.layout = newLayout(s.vmas, memoryOf(mem), uint64(os.Getpagesize()))
-	if mem != nil {
-		s.readStackPointers(opts.Proc)
-	}
+	s.malloc = s.layout.readMalloc()
 	s.readCgroup(opts.Proc)
 	if !s.series.lean() {
 		s.readHost(opts.Proc)
 	}
-	if opts.Attach {
+	if opts.Attach || opts.Deep {
 		// Last, for the first attach makes the JVM grow.
-		if err := s.readTracking(ctx, opts.Proc); err != nil {
+		if err := s.ask(ctx, opts); err != nil {
 			return nil, err
 		}
 	}
-	return s.footprint(s.attribute()), nil
+	f := s.footprint(s.attribute())
+	f.Millis = float64(time.Since(start).Microseconds()) / 1000
+	return f, nil
 }
 
 // errNoMappings says that a process has given its memory back: it ends, and may
@@ -142,7 +158,9 @@ func (s *scan) timed(name string, read func() error) error {
 		text := err.Error()
 		src.Error = &text
 	}
+	s.mu.Lock()
 	s.sources = append(s.sources, src)
+	s.mu.Unlock()
 	return err
 }
 
@@ -190,29 +208,65 @@ func problemNotes(vm *hotspot.VM) []string {
 // readPages reads the mappings and the resident pages, one directly after the
 // other, and the kernel's own sum to compare.
 func (s *scan) readPages(proc linux.FS) error {
-	pid := s.target.PID
 	s.time = time.Now()
-	if err := s.timed("smaps", func() (err error) {
-		s.vmas, err = s.series.mappings(proc, s.target)
-		return err
-	}); err != nil {
-		return err
-	}
-	if err := s.timed("page map", func() (err error) {
-		s.runs, err = proc.ResidentPages(pid, s.vmas)
-		return err
-	}); err != nil {
-		return err
-	}
 	if s.series.lean() {
-		return nil
+		return s.readMappedPages(proc, func() ([]linux.VMA, error) { return s.series.mappings(proc, s.target) })
+	}
+	err := s.scanPages(proc)
+	if errors.Is(err, linux.ErrNoPagemapScan) {
+		s.time = time.Now()
+		err = s.readMappedPages(proc, func() ([]linux.VMA, error) { return proc.Smaps(s.target.PID) })
+	}
+	if err != nil {
+		return err
 	}
 	// The sum is a check, not a part: without it the rows still add up.
 	_ = s.timed("smaps_rollup", func() (err error) {
-		s.rollup, err = proc.SmapsRollup(pid)
+		s.rollup, err = proc.SmapsRollup(s.target.PID)
 		return err
 	})
 	return nil
+}
+
+// scanPages reads the mappings, and the pages by kind.
+func (s *scan) scanPages(proc linux.FS) error {
+	if allocatorOf(s.target.VMAs) != "" { // its mappings are known by their flags
+		return linux.ErrNoPagemapScan
+	}
+	var unable error
+	err := s.timed("maps", func() (err error) {
+		s.vmas, err = proc.Maps(s.target.PID)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	err = s.timed("page map", func() error {
+		kinds, err := proc.ScanPages(s.target.PID, s.vmas)
+		if errors.Is(err, linux.ErrNoPagemapScan) {
+			unable = err // smaps does it
+			return nil
+		}
+		if err == nil {
+			s.kinds, s.runs = kinds, kinds.Resident
+		}
+		return err
+	})
+	return errors.Join(err, unable)
+}
+
+// readMappedPages reads the mappings and the resident pages of them.
+func (s *scan) readMappedPages(proc linux.FS, mappings func() ([]linux.VMA, error)) error {
+	if err := s.timed("smaps", func() (err error) {
+		s.vmas, err = mappings()
+		return err
+	}); err != nil {
+		return err
+	}
+	return s.timed("page map", func() (err error) {
+		s.runs, err = proc.ResidentPages(s.target.PID, s.vmas)
+		return err
+	})
 }
 
 // readStackPointers reads the stack pointers of the threads that the JVM's
@@ -240,42 +294,12 @@ func (s *scan) readStackPointers(proc linux.FS) {
 	})
 }
 
-func (s *scan) readTracking(ctx context.Context, proc linux.FS) error {
-	if s.vm.Flags["DisableAttachMechanism"] == "true" {
-		return fmt.Errorf("process %d runs with -XX:+DisableAttachMechanism and would answer with a thread dump on its output: %w", s.target.PID, hotspot.ErrUnsafe)
-	}
-	if s.target.Kind != hotspot.HotSpot {
-		return fmt.Errorf("process %d runs %s, which does not answer HotSpot's attach: %w", s.target.PID, s.target.Kind, hotspot.ErrUnsafe)
-	}
-	if s.vm.NMT != "detail" {
-		s.notes = append(s.notes, "native memory tracking is "+orUnknown(s.vm.NMT)+": start the JVM with -XX:NativeMemoryTracking=detail to have --attach ask for it")
-		return nil
-	}
-	return s.timed(SourceTracking, func() error {
-		ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
-		defer cancel()
-		text, err := hotspot.Jcmd(ctx, proc, s.target, "VM.native_memory detail scale=KB")
-		if err != nil {
-			return err
-		}
-		s.regions, err = hotspot.ParseNMTDetail(strings.NewReader(text))
-		return err
-	})
-}
-
-func orUnknown(s string) string {
-	if s == "" {
-		return "unknown"
-	}
-	return s
-}
-
 // attribute gives every segment of the mappings its owner.
 func (s *scan) attribute() []segment {
 	l := s.layout
 	claims := append(vmClaims(s.vm), s.outsideClaims()...)
 	claims = append(claims, trackingClaims(s.regions, s.vm)...)
-	claims = append(claims, l.arenas()...)
+	claims = append(claims, s.malloc.claims()...)
 	claims = append(claims, l.libraryData()...)
 	claims = append(claims, l.stacks(s.sps, s.stackSizes())...)
 	if space, ok := l.classSpace(s.vm); ok {
@@ -285,28 +309,40 @@ func (s *scan) attribute() []segment {
 	claims = append(claims, l.metadata(s.vm.Classes, cell)...)
 	claims = append(claims, l.metadata(s.vm.Metadata, cell)...)
 	segs := partition(s.vmas, claims)
-	// What is nobody's yet may show what it is by its content or its size.
-	var more []claim
-	sizes := gcSizes(s.vm, l.page)
+	segs = partition(s.vmas, append(claims, s.claimsByLook(segs)...))
+	if name := allocatorOf(s.vmas); name != "" {
+		giveToAllocator(segs, name)
+	}
+	adoptNeighbours(segs)
+	return segs
+}
+
+// claimsByLook are the claims on what is nobody's yet, by its content or its
+// size.
+func (s *scan) claimsByLook(segs []segment) []claim {
+	l := s.layout
+	tables := gcTables(s.vm, l.page)
+	out := l.claimTables(segs, tables)
+	named := out
 	for _, g := range segs {
-		if g.owner != Unattributed || !g.vma.Writable() {
+		if g.owner != Unattributed || !g.vma.Writable() ||
+			// It may have the size of a stack, too.
+			slices.ContainsFunc(named, func(c claim) bool { return c.start <= g.start && g.end <= c.end }) {
 			continue
 		}
 		i := l.at(g.start)
-		table, isTable := l.sideTable(i, sizes)
+		table, isTable := l.sideTable(i, tables)
 		// A table is large, and searching it for chunks takes long.
 		if _, chunk := l.chunkAt(g.start); chunk || !isTable || table != g.span {
-			more = append(more, l.chunks(g.span)...)
+			out = append(out, l.chunks(g.span)...)
 		}
 		if isTable && table.start >= g.start {
-			more = append(more, claim{table, GC, Layout, rankTable, "tables"})
+			out = append(out, claim{table, GC, Layout, rankTable, ""}) // which one is a guess
 		} else if l.looksLikeStack(i, s.stackSizes()) {
-			more = append(more, claim{g.span, ThreadStacks, Layout, rankStack, ""})
+			out = append(out, claim{g.span, ThreadStacks, Layout, rankStack, ""})
 		}
 	}
-	segs = partition(s.vmas, append(claims, more...))
-	adoptNeighbours(segs)
-	return segs
+	return out
 }
 
 // stackSizes are the sizes that a thread's stack may have: the JVM's

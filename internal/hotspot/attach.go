@@ -18,8 +18,11 @@ import (
 	"tare/internal/linux"
 )
 
-// ErrUnsafe says that a JVM must not be attached to.
-var ErrUnsafe = errors.New("unsafe to attach")
+// Errors of asking a JVM.
+var (
+	ErrUnsafe  = errors.New("unsafe to attach")   // it must not be attached to
+	ErrRefused = errors.New("refused by the JVM") // it answered that it does not know or allow the command
+)
 
 const (
 	maxReply       = 256 << 20
@@ -143,7 +146,7 @@ func ask(ctx context.Context, conn net.Conn, command string) (string, error) {
 	}
 	code, text, _ := bytes.Cut(reply, []byte("\n"))
 	if string(code) != "0" {
-		return "", fmt.Errorf("the JVM refused %q: %.200s", command, strings.TrimSpace(string(text)))
+		return "", fmt.Errorf("%w: %s: %.200s", ErrRefused, command, strings.TrimSpace(string(text)))
 	}
 	return string(text), nil
 }

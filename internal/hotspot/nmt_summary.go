@@ -1,50 +1,97 @@
 package hotspot
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
+	"regexp"
 	"strings"
 )
 
-// ParseNMTSummary reads the committed bytes by category from the output of
-// VM.native_memory summary in KB, its default scale; the sum of all is under
-// "Total" (JDK: src/hotspot/share/nmt/memReporter.cpp; before JDK 21 in
-// services). Tracking that is off is an error.
-func ParseNMTSummary(r io.Reader) (map[string]int64, error) {
-	committed := map[string]int64{}
-	sc := bufio.NewScanner(r)
-	for sc.Scan() {
-		name, value, ok := nmtCategory(sc.Text())
-		if !ok {
-			continue
-		}
-		kb, err := strconv.ParseUint(value, 10, 53)
-		if err != nil {
-			return nil, fmt.Errorf("native memory tracking: %.80q: %w", sc.Text(), err)
-		}
-		committed[name] = int64(kb) << 10
-	}
-	if err := sc.Err(); err != nil {
-		return nil, fmt.Errorf("native memory tracking: %w", err)
-	}
-	if _, ok := committed["Total"]; !ok {
-		return nil, errors.New("native memory tracking tells no total: turn it on with -XX:NativeMemoryTracking=summary")
-	}
-	return committed, nil
+// NMTCategory is what native memory tracking counts for one use of memory.
+// Sizes are bytes that were asked for, not resident pages.
+type NMTCategory struct {
+	Name                          string
+	ReservedBytes, CommittedBytes int64
+	// MallocBytes is in chunks from malloc, ArenaBytes in the JVM's own
+	// arenas, whose chunks are from malloc too; MappedBytes is what of its
+	// mappings is committed.
+	MallocBytes, ArenaBytes, MappedBytes int64
 }
 
-// nmtCategory is the name and the committed KB of a line like
-// "-   Java Heap (reserved=262144KB, committed=32768KB)" or "Total: reserved=…".
-func nmtCategory(line string) (name, kb string, ok bool) {
-	if !strings.HasPrefix(line, "-") && !strings.HasPrefix(line, "Total:") {
-		return "", "", false
+// NMTSummary is the sums of native memory tracking.
+type NMTSummary struct {
+	CommittedBytes int64
+	Categories     []NMTCategory
+}
+
+var (
+	nmtTotal    = regexp.MustCompile(`^Total: reserved=\d+KB, committed=(\d+)KB`)
+	nmtCategory = regexp.MustCompile(`^- *(\S.*?) \(reserved=(\d+)KB, committed=(\d+)KB`)
+	nmtPart     = regexp.MustCompile(`^ +\((malloc|arena|mmap: reserved)=(\d+)KB(?:, committed=(\d+)KB)?`)
+)
+
+const maxNMTCategories = 256
+
+// ParseNMTSummary parses the sums of VM.native_memory summary in KB, its
+// default scale, which VM.native_memory detail begins with (JDK:
+// src/hotspot/share/nmt/memReporter.cpp; before JDK 21 in services). Tracking
+// that is off is an error.
+func ParseNMTSummary(r io.Reader) (*NMTSummary, error) {
+	s := &NMTSummary{}
+	total, ended := false, false
+	err := scanLines(r, func(line string) (err error) {
+		ended = ended || strings.HasPrefix(line, "Virtual memory map:")
+		if ended {
+			return nil
+		}
+		if m := nmtTotal.FindStringSubmatch(line); m != nil {
+			total = true
+			s.CommittedBytes, err = kib(m[1])
+			return err
+		}
+		return s.addLine(line)
+	})
+	if err == nil && !total {
+		err = fmt.Errorf("%w: no total: turn tracking on with -XX:NativeMemoryTracking=summary", ErrAnswer)
 	}
-	name, rest, ok1 := strings.Cut(line, "reserved=")
-	_, rest, ok2 := strings.Cut(rest, "committed=")
-	kb, _, ok3 := strings.Cut(rest, "KB")
-	name = strings.Trim(name, "-: (")
-	return name, kb, ok1 && ok2 && ok3 && name != ""
+	if err != nil {
+		return nil, fmt.Errorf("native memory tracking: %w", err)
+	}
+	return s, nil
+}
+
+// addLine adds a category, or a part of the last one.
+func (s *NMTSummary) addLine(line string) error {
+	if m := nmtCategory.FindStringSubmatch(line); m != nil {
+		if len(s.Categories) == maxNMTCategories {
+			return fmt.Errorf("more than %d categories", maxNMTCategories)
+		}
+		reserved, err1 := kib(m[2])
+		committed, err2 := kib(m[3])
+		s.Categories = append(s.Categories, NMTCategory{Name: m[1], ReservedBytes: reserved, CommittedBytes: committed})
+		return errors.Join(err1, err2)
+	}
+	if m := nmtPart.FindStringSubmatch(line); m != nil && len(s.Categories) > 0 {
+		return s.Categories[len(s.Categories)-1].setPart(m[1], m[2], m[3])
+	}
+	return nil
+}
+
+func (c *NMTCategory) setPart(kind, size, committed string) error {
+	n, err := kib(size)
+	if err != nil {
+		return err
+	}
+	switch kind {
+	case "malloc":
+		c.MallocBytes = n
+	case "arena":
+		c.ArenaBytes = n
+	default:
+		if committed != "" {
+			c.MappedBytes, err = kib(committed)
+		}
+	}
+	return err
 }

@@ -60,12 +60,20 @@ type VM struct {
 	// StackBytes are the default stack sizes of Java, compiler and VM
 	// threads.
 	StackBytes []int64
-	// MarkStackBytes is what G1's mark stack reserves.
-	MarkStackBytes int64
+	// MarkStackBytes is what G1's mark stack reserves, ZMarkStackBytes what
+	// ZGC's do.
+	MarkStackBytes, ZMarkStackBytes int64
+	// GCTables are the sizes of the collector's tables, except for the card
+	// table.
+	GCTables []GCTable
 	// Classes are addresses of Klass structures, Metadata addresses of
 	// constant pools and method tables, both outside the archive.
 	Classes, Metadata []uint64
-	Problems          []error
+	// Direct is what java.nio counts; nil when it does not say.
+	Direct   *DirectMemory
+	Problems []error
+
+	direct *directClass // found once
 }
 
 // ErrStarting says that the JVM has no heap yet.
@@ -109,11 +117,13 @@ func (s *Structs) readVM(mem Memory, last *VM) *VM {
 	if last != nil && len(last.Problems) == 0 {
 		parts = nil
 		vm.Version, vm.Major, vm.Collector, vm.NMT, vm.Flags = last.Version, last.Major, last.Collector, last.NMT, last.Flags
-		vm.ClassSpaceBytes, vm.StackBytes, vm.MarkStackBytes = last.ClassSpaceBytes, last.StackBytes, last.MarkStackBytes
+		vm.ClassSpaceBytes, vm.StackBytes = last.ClassSpaceBytes, last.StackBytes
+		vm.MarkStackBytes, vm.ZMarkStackBytes = last.MarkStackBytes, last.ZMarkStackBytes
 	}
 	parts = append(parts,
 		vmPart{"heap", vm.readHeap},
 		vmPart{"heap spaces", vm.readSpaces},
+		vmPart{"collector's tables", vm.readGCTables},
 		vmPart{"code cache", vm.readCodeHeaps},
 		vmPart{"threads", vm.readThreads},
 		vmPart{"class archive", vm.readArchive},
@@ -125,6 +135,12 @@ func (s *Structs) readVM(mem Memory, last *VM) *VM {
 				return nil
 			}
 			return vm.readClasses(s)
+		}},
+		vmPart{"direct buffers", func(s *Structs) error {
+			if last != nil {
+				return vm.readDirect(s, last.direct)
+			}
+			return vm.readDirect(s, nil)
 		}})
 	for _, part := range parts {
 		if err := part.read(s); err != nil {
@@ -212,6 +228,7 @@ func (vm *VM) readFlags(s *Structs) error {
 		}
 	}
 	vm.MarkStackBytes = flags.size("MarkStackSize") * 8
+	vm.ZMarkStackBytes = flags.size("ZMarkStackSpaceLimit")
 	vm.Flags = flags.values()
 	return nil
 }
@@ -488,23 +505,9 @@ func (vm *VM) readCardTable(s *Structs) error {
 // readClasses walks the tree of classes below java.lang.Object, which holds
 // every loaded class, interface and array.
 func (vm *VM) readClasses(s *Structs) error {
-	root, err := s.rootClass()
+	root, err := s.objectClass()
 	if err != nil {
 		return err
-	}
-	super, err := s.offset("Klass::_super")
-	if err != nil {
-		return err
-	}
-	for range 64 {
-		up, err := s.word(root + super)
-		if err != nil {
-			return err
-		}
-		if up == 0 {
-			break
-		}
-		root = up
 	}
 	w, err := newClassWalk(s, vm.Archive)
 	if err != nil {
@@ -517,8 +520,24 @@ func (vm *VM) readClasses(s *Structs) error {
 	return nil
 }
 
-// rootClass finds any class to start from.
-func (s *Structs) rootClass() (uint64, error) {
+// objectClass finds java.lang.Object, above any other class.
+func (s *Structs) objectClass() (uint64, error) {
+	class, err := s.anyClass()
+	for n := 0; err == nil && n < 64; n++ {
+		up, err := s.member(class, "Klass::_super")
+		if err != nil {
+			return 0, err
+		}
+		if up == 0 {
+			break
+		}
+		class = up
+	}
+	return class, err
+}
+
+// anyClass finds any class to start from.
+func (s *Structs) anyClass() (uint64, error) {
 	if s.has("Universe::_boolArrayKlassObj") {
 		return s.staticWord("Universe::_boolArrayKlassObj")
 	}

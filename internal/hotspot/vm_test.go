@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sort"
 	"testing"
 
@@ -160,6 +161,16 @@ func TestReadVM(t *testing.T) {
 			if vm.CardTable.Size() < 64<<20/512 {
 				t.Errorf("card table of %d bytes", vm.CardTable.Size())
 			}
+			// A JVM that has no direct buffers counts none.
+			if vm.Direct == nil || *vm.Direct != (DirectMemory{}) {
+				t.Errorf("direct buffers %+v", vm.Direct)
+			}
+			// Two thirds of the heap are the old generation.
+			if old := (GCTable{"block offsets", (64<<20 - vm.Heap.Size()/3&^(64<<10-1)) / 512}); !slices.ContainsFunc(vm.GCTables, func(g GCTable) bool {
+				return g.Name == old.Name && g.Bytes > old.Bytes-1024 && g.Bytes < old.Bytes+1024
+			}) {
+				t.Errorf("tables %+v, want %+v", vm.GCTables, old)
+			}
 			if vm.PerfData.Size() != 32<<10 {
 				t.Errorf("performance data of %d bytes", vm.PerfData.Size())
 			}
@@ -246,8 +257,38 @@ func FuzzReadVM(f *testing.F) {
 				t.Fatalf("stack %x", th.Stack)
 			}
 		}
+		if d := vm.Direct; d != nil && (d.Bytes < 0 || d.Buffers < 0 || d.Bytes > maxHeap) {
+			t.Fatalf("direct buffers %+v", d)
+		}
+		for _, g := range vm.GCTables {
+			if g.Bytes < minTable || g.Bytes > maxHeap {
+				t.Fatalf("table %+v", g)
+			}
+		}
 		if vm.ClassSpaceBytes < 0 || vm.MarkStackBytes < 0 {
 			t.Fatalf("negative sizes: %+v", vm)
 		}
 	})
+}
+
+// The numbers that JDK's own unsigned5.hpp names: the largest of each length.
+func TestUnsigned5(t *testing.T) {
+	for _, c := range []struct {
+		bytes []byte
+		want  uint32
+		rest  int
+	}{
+		{[]byte{1}, 0, 0},
+		{[]byte{191, 7}, 190, 1},
+		{[]byte{192, 1}, 191, 0},
+		{[]byte{255, 191}, 254 + 190<<6, 0},
+		{[]byte{193, 1, 9}, 192, 1},
+		{nil, 0, 0},
+		{[]byte{0, 5}, 0, 0},
+		{[]byte{255}, 0, 0},
+	} {
+		if got, rest := unsigned5(c.bytes); got != c.want || len(rest) != c.rest {
+			t.Errorf("%v: got %d and %d bytes, want %d and %d", c.bytes, got, len(rest), c.want, c.rest)
+		}
+	}
 }

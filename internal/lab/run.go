@@ -236,9 +236,13 @@ func readNMT(ctx context.Context, pid int) map[string]int64 {
 	if err != nil {
 		return nil
 	}
-	committed, err := hotspot.ParseNMTSummary(strings.NewReader(text))
+	sums, err := hotspot.ParseNMTSummary(strings.NewReader(text))
 	if err != nil {
 		return nil
+	}
+	committed := map[string]int64{"Total": sums.CommittedBytes}
+	for _, c := range sums.Categories {
+		committed[c.Name] = c.CommittedBytes
 	}
 	return committed
 }

@@ -86,16 +86,21 @@ func (fs FS) OpenMem(pid int, vmas []VMA) (*Mem, error) {
 // Close releases the files.
 func (m *Mem) Close() error {
 	err := errors.Join(m.mem.Close(), m.pagemap.Close())
-	for _, b := range m.blocks {
-		blockPool.Put(b)
-	}
-	m.blocks = nil
+	m.Forget()
 	for _, f := range m.files {
 		if f != nil {
 			f.Close()
 		}
 	}
 	return err
+}
+
+// Forget makes the next reads show the memory as it is then.
+func (m *Mem) Forget() {
+	for _, b := range m.blocks {
+		blockPool.Put(b)
+	}
+	clear(m.blocks)
 }
 
 // ReadMem fills p from address addr.

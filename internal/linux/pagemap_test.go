@@ -2,11 +2,14 @@ package linux
 
 import (
 	"encoding/binary"
+	"errors"
 	"io"
 	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"testing"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -112,12 +115,91 @@ func TestResidentPagesOfThisProcess(t *testing.T) {
 	if total(read) != one[0].RSS {
 		t.Errorf("page map read: %d bytes, Rss %d", total(read), one[0].RSS)
 	}
+	scan, err := proc.ScanPages(os.Getpid(), one)
+	switch {
+	case errors.Is(err, ErrNoPagemapScan) && !proc.CanScanPages(os.Getpid()): // an older kernel
+	case err != nil:
+		t.Error(err)
+	case total(scan.Resident) != one[0].RSS || total(scan.File) != 0 || total(scan.Huge) != 0 || total(scan.Swapped) != one[0].Swap:
+		t.Errorf("scanned: %d bytes resident, %d of files, %d huge, %d swapped, want %d, 0, 0, %d",
+			total(scan.Resident), total(scan.File), total(scan.Huge), total(scan.Swapped), one[0].RSS, one[0].Swap)
+	}
 	whole, err := proc.ResidentPages(os.Getpid(), one)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if total(whole) != one[0].RSS {
 		t.Errorf("resident pages: %d bytes in %d runs, Rss %d", total(whole), len(whole), one[0].RSS)
+	}
+}
+
+// The kinds of pages of this process add up to what smaps counts: what was
+// written to of a private mapping of a file is anonymous, and a huge page is
+// one.
+func TestScanPagesByKind(t *testing.T) {
+	proc := NewFS("/proc")
+	if !proc.CanScanPages(os.Getpid()) {
+		t.Log("this kernel has no PAGEMAP_SCAN: smaps is read there")
+		if _, err := proc.ScanPages(os.Getpid(), nil); err != nil {
+			t.Error(err)
+		}
+		return
+	}
+	page := os.Getpagesize()
+	path := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(path, make([]byte, 8*page), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	mem, err := unix.Mmap(int(f.Fd()), 0, 8*page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = unix.Munmap(mem) }()
+	sum := byte(0)
+	for i := range 8 {
+		sum += mem[i*page]
+	}
+	mem[2*page], mem[3*page] = sum+1, 1
+	const huge = 2 << 20
+	area, err := unix.Mmap(-1, 0, 3*huge, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = unix.Munmap(area) }()
+	if err := unix.Madvise(area, unix.MADV_HUGEPAGE); err != nil && !errors.Is(err, unix.EINVAL) {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(area); i += page {
+		area[i] = 1
+	}
+	vmas, err := proc.Smaps(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	scan, err := proc.ScanPages(os.Getpid(), vmas)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, addr := range []uintptr{uintptr(unsafe.Pointer(&mem[0])), uintptr(unsafe.Pointer(&area[0]))} {
+		i := slices.IndexFunc(vmas, func(v VMA) bool { return v.Start <= uint64(addr) && uint64(addr) < v.End })
+		in := func(runs []PageRun) (n int64) {
+			for _, r := range runs {
+				n += max(0, int64(min(r.End, vmas[i].End))-int64(max(r.Start, vmas[i].Start)))
+			}
+			return n
+		}
+		v := vmas[i]
+		if in(scan.Resident) != v.RSS || in(scan.Resident)-in(scan.File) != v.Anonymous || in(scan.Huge) != v.AnonHuge {
+			t.Errorf("%d resident, %d of the file, %d huge; smaps has %+v", in(scan.Resident), in(scan.File), in(scan.Huge), v)
+		}
+	}
+	if _, err := proc.ScanPages(os.Getpid(), []VMA{{Start: 0x1000, End: 0x2000, Path: "/dev/mem"}}); !errors.Is(err, ErrNoPagemapScan) {
+		t.Errorf("a device: %v", err)
 	}
 }
 

@@ -43,8 +43,38 @@ func (v *VMA) FileBacked() bool { return v.Inode != 0 }
 // Uncounted says that the pages of the mapping are not part of its Rss: raw
 // page frames such as the vvar page, device memory, and hugetlbfs.
 func (v *VMA) Uncounted() bool {
+	if v.isVvar() {
+		return true
+	}
 	for f := range strings.FieldsSeq(v.Flags) {
 		if f == "pf" || f == "io" || f == "ht" {
+			return true
+		}
+	}
+	return false
+}
+
+func (v *VMA) isVvar() bool { return strings.HasPrefix(v.Path, "[vvar") }
+
+// mayNotCount says that the mapping may have pages that are not part of its
+// Rss, as far as its name tells: flags tell it surely.
+func (v *VMA) mayNotCount() bool {
+	if v.isVvar() || v.Path == "" || strings.HasPrefix(v.Path, "/dev/shm/") || strings.HasPrefix(v.Path, "/dev/zero") {
+		return false
+	}
+	for _, prefix := range []string{"/dev/", "/anon_hugepage", "/memfd:", "/SYSV", "anon_inode:", "socket:"} {
+		if strings.HasPrefix(v.Path, prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// NoReserve says that the kernel need not promise memory for the mapping
+// (MAP_NORESERVE); false also where flags were not read.
+func (v *VMA) NoReserve() bool {
+	for f := range strings.FieldsSeq(v.Flags) {
+		if f == "nr" {
 			return true
 		}
 	}

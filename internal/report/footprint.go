@@ -37,6 +37,7 @@ func Footprint(w io.Writer, f *footprint.Footprint) error {
 	for _, n := range limitLines(f.Cgroup) {
 		p.line("%s", n)
 	}
+	p.asked(f.Asked)
 	for _, n := range f.Warnings {
 		p.note(n)
 	}
@@ -60,8 +61,8 @@ func FootprintRows(w io.Writer, f *footprint.Footprint) {
 		text := fmt.Sprintf("  %-19s %8s %9s %9s  %-9s  %s", ownerNames[r.Owner],
 			inMiB(r.ResidentBytes), promised(r.CommittedBytes), promised(r.ReservedBytes), how, remark(f, r))
 		p.line("%s", strings.TrimRight(text, " "))
-		for _, c := range shown(r) {
-			p.line("    %-19s %6s", c.Name, inMiB(c.ResidentBytes))
+		for _, l := range partLines(f, r) {
+			p.line("%s", l)
 		}
 	}
 	p.line("  %s", strings.Repeat("─", 28))
@@ -74,12 +75,34 @@ func inMiB(bytes int64) string { return fmt.Sprintf("%.1f", float64(bytes)/MiB) 
 // shown are the parts of a row that its screen has room for: all are in the
 // JSON.
 func shown(r footprint.Row) []footprint.Child {
+	parts := r.Children
 	switch r.Owner {
-	case footprint.JavaHeap, footprint.CodeCache, footprint.Malloc, footprint.MappedFiles:
-	default:
-		return nil
+	case footprint.ThreadStacks:
+		parts = nestedIn(parts, footprint.LargestThreads)
+		parts = parts[:min(len(parts), shownThreads)]
+	case footprint.Malloc:
+		tracked := nestedIn(parts, footprint.TrackedByJVM)
+		parts = slices.DeleteFunc(slices.Clone(parts), func(c footprint.Child) bool { return c.Name == footprint.TrackedByJVM })
+		parts = append(parts, tracked...)
+	case footprint.CDS:
+		if len(parts) == 1 { // the row says it already
+			parts = nil
+		}
 	}
-	return slices.DeleteFunc(slices.Clone(r.Children), func(c footprint.Child) bool { return c.ResidentBytes < smallPart })
+	return slices.DeleteFunc(slices.Clone(parts), func(c footprint.Child) bool { return c.ResidentBytes < smallPart })
+}
+
+// shownThreads is how many of the largest stacks are shown.
+const shownThreads = 3
+
+// nestedIn are the parts of a part.
+func nestedIn(parts []footprint.Child, name string) []footprint.Child {
+	for _, c := range parts {
+		if c.Name == name {
+			return c.Children
+		}
+	}
+	return nil
 }
 
 // smallPart is the size from which a part is worth a line.
@@ -99,15 +122,14 @@ func (p *printer) line(format string, args ...any) {
 
 // weighedIn says how long the weighing took, and what it did to the JVM.
 func weighedIn(f *footprint.Footprint) string {
-	var ms float64
 	sent := "nothing was sent to the JVM"
-	for _, s := range f.Sources {
-		ms += s.Millis
-		if s.Name == footprint.SourceTracking {
-			sent = "the JVM was asked for its native memory tracking"
+	if a := f.Asked; a != nil {
+		sent = "the JVM was asked"
+		if a.Classes != nil || a.Metaspace != nil || a.Loaders != nil {
+			sent += ", and stopped meanwhile"
 		}
 	}
-	return fmt.Sprintf("weighed in %.0f ms, %s", ms, sent)
+	return fmt.Sprintf("weighed in %.0f ms, %s", f.Millis, sent)
 }
 
 // note writes a remark, wrapped.
@@ -170,6 +192,9 @@ func remark(f *footprint.Footprint, r footprint.Row) string {
 			return inMiB(f.Heap.AfterGCBytes) + " after a GC"
 		}
 	case footprint.Malloc:
+		if r.Allocator != "" {
+			return "by " + r.Allocator
+		}
 		if r.Arenas > 0 {
 			return fmt.Sprintf("%d arenas", r.Arenas)
 		}

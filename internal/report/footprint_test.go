@@ -30,17 +30,56 @@ func example() *footprint.Footprint {
 				Children: []footprint.Child{{Name: "libjvm.so", ResidentBytes: *size(14.6)}, {Name: "app.jar", ResidentBytes: 5}}},
 			{Owner: footprint.Unattributed, ResidentBytes: *size(0.3), How: footprint.Heuristic},
 		},
-		Sources:  []footprint.Source{{Name: "smaps", Millis: 19}, {Name: "smaps_rollup", Error: &reason}},
+		Millis:   19,
+		Sources:  []footprint.Source{{Name: "smaps", Millis: 12}, {Name: "smaps_rollup", Error: &reason}},
 		Warnings: []string{"the JVM is starting"},
 	}
 }
 
 func TestFootprint(t *testing.T) {
+	checkScreen(t, "footprint.txt", example())
+}
+
+// What the JVM was asked for stands beside what is resident, and apart from it.
+func TestFootprintAsked(t *testing.T) {
+	f := example()
+	f.Warnings, f.Sources, f.Millis = nil, nil, 412
+	malloc := &f.Rows[3]
+	malloc.Allocator = "jemalloc"
+	malloc.Children = []footprint.Child{
+		{Name: "jemalloc", ResidentBytes: *size(84.1)},
+		{Name: "direct buffers", ResidentBytes: *size(16), How: footprint.Counted},
+		{Name: footprint.TrackedByJVM, ResidentBytes: *size(20), How: footprint.Counted, Children: []footprint.Child{
+			{Name: "Other", ResidentBytes: *size(16), How: footprint.Counted}, {Name: "Symbol", ResidentBytes: *size(4), How: footprint.Counted}, {Name: "JNI", ResidentBytes: 8, How: footprint.Counted}}},
+	}
+	f.Rows[1].HugeBytes, f.Rows[1].SwapBytes = *size(8), *size(0.5)
+	f.Rows[1].Children = []footprint.Child{{Name: "Java and compiler threads", ResidentBytes: *size(12)}, {Name: footprint.LargestThreads, Children: []footprint.Child{
+		{Name: "http-8080-exec-3", ResidentBytes: *size(2)}, {Name: "main", ResidentBytes: *size(0.9)}}}}
+	f.Asked = &footprint.Asked{
+		HeapUsedBytes: size(61.5), CodeUsedBytes: size(20),
+		Tracking: &footprint.Tracking{Level: "summary", Categories: []footprint.TrackedCategory{
+			{Name: "Other", ReservedBytes: *size(16), CommittedBytes: *size(16), MallocBytes: *size(16)},
+			{Name: "Java Heap", ReservedBytes: *size(150), CommittedBytes: *size(80)},
+			{Name: "JNI", ReservedBytes: 8, CommittedBytes: 8, MallocBytes: 8},
+		}},
+		Classes: &footprint.ClassHistogram{Instances: 123456, Bytes: *size(61.5), Largest: []footprint.ClassObject{
+			{Name: "[B", Instances: 90000, Bytes: *size(40)}, {Name: "[[Ljava.lang.String;", Instances: 5, Bytes: *size(3)},
+			{Name: "com.example.a.very.long.name.of.a.package.AndAClassWithAName$AndAnInnerOne", Instances: 7, Bytes: *size(1)},
+			{Name: "java.lang.Byte", Instances: 256, Bytes: 4096}}},
+		Metaspace: &footprint.MetaspaceUse{CommittedBytes: *size(15), WasteBytes: *size(1.5)},
+		Loaders: &footprint.LoaderUse{Loaders: 70, Classes: 10480, Largest: []footprint.LoaderType{
+			{Type: "<boot class loader>", Loaders: 1, Classes: 4000, MetaspaceBytes: *size(9), UsedBytes: *size(8.8)}}},
+	}
+	checkScreen(t, "footprint-asked.txt", f)
+}
+
+func checkScreen(t *testing.T, name string, f *footprint.Footprint) {
+	t.Helper()
 	var got bytes.Buffer
-	if err := Footprint(&got, example()); err != nil {
+	if err := Footprint(&got, f); err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "footprint.txt", got.Bytes())
+	golden(t, name, got.Bytes())
 	for line := range strings.Lines(got.String()) {
 		if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > 80 {
 			t.Errorf("%d columns: %s", n, line)
@@ -57,5 +96,15 @@ func TestFootprintWithoutALimit(t *testing.T) {
 	}
 	if !strings.Contains(got.String(), "has no memory limit") {
 		t.Errorf("got\n%s", &got)
+	}
+}
+
+func TestClassName(t *testing.T) {
+	for name, want := range map[string]string{
+		"java.lang.String": "java.lang.String", "[B": "byte[]", "[[I": "int[][]", "[Ljava.util.Map$Entry;": "java.util.Map$Entry[]", "": "", "[": "[]",
+	} {
+		if got := className(name); got != want {
+			t.Errorf("%s: got %s, want %s", name, got, want)
+		}
 	}
 }

@@ -1,0 +1,87 @@
+package footprint
+
+import (
+	"tare/internal/hotspot"
+)
+
+// maxTables is how many tables of one size the collectors have side by side.
+const maxTables = 3
+
+// gcTables are the tables of the collector by their sizes in memory. Those with
+// an entry per card may have a page more.
+func gcTables(vm *hotspot.VM, page uint64) []hotspot.GCTable {
+	var out []hotspot.GCTable
+	for _, t := range vm.GCTables {
+		size := int64(alignUp(uint64(t.Bytes), page))
+		out = append(out, hotspot.GCTable{Name: t.Name, Bytes: size})
+		if t.Bytes == vm.Heap.Size()/512 {
+			out = append(out, hotspot.GCTable{Name: t.Name, Bytes: size + int64(page)})
+		}
+	}
+	return out
+}
+
+// claimTables claims what has the size of a collector's tables between what has
+// an owner: memory of nobody, or of the collector without a name, that goes on
+// without a gap. What is reserved for a table and not yet used belongs to it.
+func (l *layout) claimTables(segs []segment, tables []hotspot.GCTable) []claim {
+	var out []claim
+	for i := 0; i < len(segs); {
+		j := i
+		for j < len(segs) && mayBeTable(&segs[j]) && (j == i || segs[j].start == segs[j-1].end && segs[j].owner == segs[i].owner) {
+			j++
+		}
+		if j == i {
+			i++
+			continue
+		}
+		out = append(out, l.tablesIn(segs[i:j], tables)...)
+		i = j
+	}
+	return out
+}
+
+// tablesIn claims neighbours as a whole, or else each with the size of a table
+// alone, or with what is reserved behind it. A large chunk of malloc may have
+// that size, too, but has a header.
+func (l *layout) tablesIn(segs []segment, tables []hotspot.GCTable) []claim {
+	try := func(s span) (claim, bool) {
+		name := tableOfSize(s.size(), tables)
+		if _, chunk := l.chunkAt(s.start); name == "" || chunk {
+			return claim{}, false
+		}
+		return claim{s, GC, Layout, rankTable, name}, true
+	}
+	if c, ok := try(span{segs[0].start, segs[len(segs)-1].end}); ok {
+		return []claim{c}
+	}
+	var out []claim
+	for i, g := range segs {
+		c, ok := try(g.span)
+		if !ok && g.vma.Accessible() && i+1 < len(segs) && !segs[i+1].vma.Accessible() {
+			c, ok = try(span{g.start, segs[i+1].end})
+		}
+		if ok {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+func mayBeTable(g *segment) bool {
+	return (g.owner == Unattributed || g.owner == GC) && g.part == "" && anonymous(g.vma) &&
+		// HotSpot commits without MAP_NORESERVE, jemalloc maps with it.
+		!(g.vma.Accessible() && g.vma.NoReserve())
+}
+
+// tableOfSize names the tables that have a size together, "" when none have.
+func tableOfSize(size int64, tables []hotspot.GCTable) string {
+	for n := int64(1); n <= maxTables; n++ {
+		for _, t := range tables {
+			if size == n*t.Bytes {
+				return t.Name
+			}
+		}
+	}
+	return ""
+}
