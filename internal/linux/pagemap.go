@@ -7,9 +7,8 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"syscall"
 	"unsafe"
-
-	"golang.org/x/sys/unix"
 )
 
 // PageRun is a run of neighbouring resident pages.
@@ -183,8 +182,8 @@ func scanPagemap(f *os.File, vmas []VMA, what scanFor, do func(pmRegion)) error 
 	arg.size = uint64(unsafe.Sizeof(arg))
 	first := true
 	for arg.start < arg.end {
-		n, _, errno := unix.Syscall(unix.SYS_IOCTL, f.Fd(), pagemapScan, uintptr(unsafe.Pointer(&arg)))
-		if errno == unix.ENOTTY || errno == unix.EINVAL && first {
+		n, _, errno := syscall.Syscall(syscall.SYS_IOCTL, f.Fd(), pagemapScan, uintptr(unsafe.Pointer(&arg)))
+		if errno == syscall.ENOTTY || errno == syscall.EINVAL && first {
 			return ErrNoPagemapScan
 		}
 		if errno != 0 {
