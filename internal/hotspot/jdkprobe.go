@@ -6,17 +6,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"syscall"
+	"tare/internal/jdkfiles"
 	"time"
-	"unicode"
 )
 
 // javaOptionVariables change what a JVM does whatever its command line says: the
@@ -24,11 +21,9 @@ import (
 // the JVM the others (src/hotspot/share/runtime/arguments.cpp).
 var javaOptionVariables = []string{"JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS"}
 
-const (
-	maxJavaOutput  = 4 << 20 // bytes read from a launcher; a flag list has 100 kB
-	maxReleaseFile = 1 << 20 // bytes
-	maxIdentity    = 128     // bytes of a version, vendor or architecture
-)
+// maxJavaOutput is how many bytes are read from a launcher; a flag list has
+// 100 kB.
+const maxJavaOutput = 4 << 20
 
 // probe fills in what the release file and the JVM say. A JDK that has an Error
 // already is left alone: there is no launcher to ask.
@@ -36,7 +31,7 @@ func (env JDKSearch) probe(ctx context.Context, jdk *JDK) {
 	if jdk.Error != "" {
 		return
 	}
-	jdk.CDSArchive = hasDefaultArchive(jdk.Home)
+	jdk.CDSArchive = jdkfiles.DefaultArchive(jdk.Home) != ""
 	flags, err := env.printFlags(ctx, jdk)
 	if err == nil {
 		// In this order: what the flags mean depends on the version.
@@ -47,18 +42,6 @@ func (env JDKSearch) probe(ctx context.Context, jdk *JDK) {
 	if err != nil {
 		jdk.Error = strings.ReplaceAll(err.Error(), "\n", "; ")
 	}
-}
-
-// hasDefaultArchive looks beside libjvm: lib/server since 9, on 8
-// jre/lib/ARCH/server, or lib/ARCH/server in a JRE.
-func hasDefaultArchive(home string) bool {
-	for _, libraries := range []string{"lib", "jre/lib/*", "lib/*"} {
-		found, err := fs.Glob(os.DirFS(home), libraries+"/server/classes.jsa")
-		if err == nil && len(found) > 0 {
-			return true
-		}
-	}
-	return false
 }
 
 // identity is what a JDK says it is, by its release file or its system properties.
@@ -106,58 +89,8 @@ func imageArch(arch string) string {
 }
 
 func readRelease(path string) (identity, error) {
-	info, err := os.Stat(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return identity{}, nil
-	}
-	if err != nil {
-		return identity{}, err
-	}
-	if !info.Mode().IsRegular() || info.Size() > maxReleaseFile {
-		return identity{}, fmt.Errorf("%s: not a file of at most %d bytes", path, maxReleaseFile)
-	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return identity{}, err
-	}
-	id, err := parseRelease(string(text))
-	if err != nil {
-		return identity{}, fmt.Errorf("%s, %w", path, err)
-	}
-	return id, nil
-}
-
-var releaseLine = regexp.MustCompile(`^\w+="([^"]*)"\s*$`)
-
-// parseRelease reads a JDK's release file (JDK: make/ReleaseFile.gmk): lines like
-// JAVA_VERSION="17.0.12".
-func parseRelease(text string) (identity, error) {
-	var id identity
-	fields := map[string]*string{
-		"JAVA_VERSION": &id.version, "IMPLEMENTOR": &id.vendor, "OS_ARCH": &id.arch,
-	}
-	n := 0
-	for line := range strings.Lines(text) {
-		n++
-		key, _, _ := strings.Cut(strings.TrimSpace(line), "=")
-		field := fields[key]
-		if field == nil {
-			continue
-		}
-		m := releaseLine.FindStringSubmatch(line)
-		if m == nil || *field != "" || !isIdentity(m[1]) {
-			return identity{}, fmt.Errorf("line %d: not a single %s=\"...\": %.80q", n, key, line)
-		}
-		*field = m[1]
-	}
-	return id, nil
-}
-
-// isIdentity keeps what would not be printed as it is, and what is no name, out.
-func isIdentity(s string) bool {
-	return s != "" && len(s) <= maxIdentity && !strings.ContainsFunc(s, func(r rune) bool {
-		return r == unicode.ReplacementChar || !unicode.IsPrint(r)
-	})
+	r, err := jdkfiles.ReadRelease(path)
+	return identity{r.Version, r.Vendor, r.Arch}, err
 }
 
 func (env JDKSearch) askProperties(ctx context.Context, jdk *JDK) (identity, error) {
@@ -186,7 +119,7 @@ func parseProperties(text string) (identity, error) {
 		if !ok || field == nil {
 			continue
 		}
-		if *field != "" || !isIdentity(value) {
+		if *field != "" || !jdkfiles.IsName(value) {
 			return identity{}, fmt.Errorf("not a single %s: %.80q", key, line)
 		}
 		*field = value

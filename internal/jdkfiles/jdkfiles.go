@@ -1,0 +1,109 @@
+// Package jdkfiles reads what an installed Java runtime is from its files, without
+// starting it: version, vendor, the options that its JVM knows, the class
+// archives beside it. It imports the standard library alone, for the launcher.
+package jdkfiles
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Runtime is what the files of an installed runtime say. What they do not say
+// is empty.
+type Runtime struct {
+	// Java is the launcher as it is started, Home the folder that holds lib.
+	Java, Home string
+	Release
+	// LibJVM is the path of HotSpot's library; empty when it is not there, as
+	// with another JVM, or when Java is a script.
+	LibJVM string
+	// flags is the library's read-only data, which holds the names of its
+	// options.
+	flags []byte
+}
+
+// Open reads the runtime of a launcher. An error leaves Version or LibJVM
+// empty: the launcher can be started all the same.
+func Open(java string) (*Runtime, error) {
+	r := &Runtime{Java: java}
+	resolved, err := filepath.EvalSymlinks(java)
+	if err == nil {
+		resolved, err = filepath.Abs(resolved)
+	}
+	if err != nil {
+		return r, err
+	}
+	r.Home = filepath.Dir(filepath.Dir(resolved))
+	r.LibJVM = findServer(r.Home, "libjvm.so")
+	release, errRelease := ReadRelease(r.releaseFile())
+	r.Release = release
+	var errLib error
+	if r.LibJVM != "" {
+		r.flags, errLib = readOnlyData(r.LibJVM)
+	}
+	if r.Version == "" {
+		r.Version = libraryVersion(r.flags)
+	}
+	return r, errors.Join(errRelease, errLib)
+}
+
+// HotSpot says that the runtime is known to be HotSpot.
+func (r *Runtime) HotSpot() bool { return r.LibJVM != "" && r.Variant != "openj9" }
+
+// releaseFile is beside bin, or for the jre folder of a JDK 8 one above.
+func (r *Runtime) releaseFile() string {
+	own := filepath.Join(r.Home, "release")
+	if _, err := os.Stat(own); err != nil && filepath.Base(r.Home) == "jre" {
+		return filepath.Join(filepath.Dir(r.Home), "release")
+	}
+	return own
+}
+
+// serverFolders are where libjvm and its archives are: lib/server since 9; on 8
+// jre/lib/ARCH/server in a JDK, lib/ARCH/server in a JRE.
+var serverFolders = []string{"lib/server", "jre/lib/*/server", "lib/*/server"}
+
+// findServer finds a file beside libjvm; empty when it is not there.
+func findServer(home, name string) string {
+	for _, folder := range serverFolders {
+		if found := globBelow(home, folder, name); found != "" {
+			return found
+		}
+	}
+	return ""
+}
+
+// globBelow is the first file that is there; a * in folder stands for one name.
+func globBelow(home, folder, name string) string {
+	before, after, wild := strings.Cut(folder, "*")
+	if !wild {
+		return ifRegular(filepath.Join(home, folder, name))
+	}
+	entries, err := os.ReadDir(filepath.Join(home, before))
+	if err != nil {
+		return ""
+	}
+	for _, e := range entries {
+		if f := ifRegular(filepath.Join(home, before, e.Name(), after, name)); f != "" {
+			return f
+		}
+	}
+	return ""
+}
+
+func ifRegular(path string) string {
+	if st, err := os.Stat(path); err == nil && st.Mode().IsRegular() {
+		return path
+	}
+	return ""
+}
+
+// DefaultArchive is the class data archive that the JVM in home uses unless it
+// is told otherwise; empty without one.
+func DefaultArchive(home string) string { return findServer(home, "classes.jsa") }
+
+// CompactArchive is the default archive for compact object headers, where that
+// is another one (JEP 450, JEP 519); empty without one.
+func CompactArchive(home string) string { return findServer(home, "classes_coh.jsa") }
