@@ -41,6 +41,51 @@ func (c CgroupFS) CPUQuota(pid int) (cpus float64, limited bool, err error) {
 	return cpus, limited, nil
 }
 
+// defaultShares is the weight of a group in cgroup v1 unless it is set, and what
+// a JVM that counts shares takes as one processor's.
+const defaultShares = 1024
+
+// CPUShares is the weight of the innermost group of process pid in cgroup v1's
+// unit, 1024 unless it is set; a weight of cgroup v2, 1 to 10000, is converted
+// as container runtimes do, and rounded as HotSpot does (JDK:
+// CgroupV2Subsystem::cpu_shares in src/hotspot/os/linux/cgroupV2Subsystem_linux.cpp).
+func (c CgroupFS) CPUShares(pid int) (int64, error) {
+	g, err := c.Group(pid)
+	if err != nil {
+		return 0, err
+	}
+	dir, file := g.Dirs["cpu"], "cpu.shares"
+	if dir == "" {
+		dir, file = g.Dirs[""], "cpu.weight"
+	}
+	if dir == "" {
+		return defaultShares, nil // no hierarchy that could weigh is mounted here
+	}
+	n, _, err := ReadCgroupValue(dir, file)
+	switch {
+	case errors.Is(err, fs.ErrNotExist): // the root, or the controller is off
+		return defaultShares, nil
+	case err != nil:
+		return 0, err
+	case file == "cpu.weight":
+		return sharesOfWeight(n), nil
+	}
+	return n, nil
+}
+
+// sharesOfWeight is shares = 2 + (262142 weight - 1) / 9999, to the nearest
+// multiple of 1024 above that; the default weight of 100 is the default.
+func sharesOfWeight(weight int64) int64 {
+	if weight == 100 {
+		return defaultShares
+	}
+	shares := 2 + (262142*min(weight, 10000)-1)/9999
+	if shares <= defaultShares {
+		return defaultShares
+	}
+	return (shares + defaultShares/2) / defaultShares * defaultShares
+}
+
 // readCPUMax reads cpu.max; 0 is no quota.
 func readCPUMax(dir string) (float64, error) {
 	return readFile(filepath.Join(dir, "cpu.max"), ParseCPUMax)

@@ -38,6 +38,31 @@ func TestCPUQuota(t *testing.T) {
 	}
 }
 
+func TestCPUShares(t *testing.T) {
+	const v2, v1 = "v2-systemd-6.1", "v1-hybrid-6.18"
+	for _, c := range []struct {
+		tree, file, text string
+		want             int64
+	}{
+		{v1, "cpu/unused", "", 1024},
+		{v1, "cpu/cpu.shares", "2\n", 2},
+		{v1, "cpu/cpu.shares", "1024\n", 1024},
+		{v1, "cpu/cpu.shares", "3000\n", 3000},
+		{v2, "system.slice/app.service/cpu.weight", "100\n", 1024},
+		{v2, "system.slice/app.service/cpu.weight", "1\n", 1024},
+		{v2, "system.slice/app.service/cpu.weight", "79\n", 2048},
+		{v2, "system.slice/app.service/cpu.weight", "10000\n", 262144},
+	} {
+		got, err := edited(t, c.tree, "sys/fs/cgroup/"+c.file, c.text).CPUShares(100)
+		if err != nil || got != c.want {
+			t.Errorf("%s %q: %d, %v; want %d", c.file, c.text, got, err, c.want)
+		}
+	}
+	if _, err := edited(t, v1, "sys/fs/cgroup/cpu/cpu.shares", "many\n").CPUShares(100); err == nil || !strings.Contains(err.Error(), "cpu.shares") {
+		t.Errorf("error %v", err)
+	}
+}
+
 func FuzzParseCPUMax(f *testing.F) {
 	f.Add("max 100000\n")
 	f.Add("50000 100000\n")

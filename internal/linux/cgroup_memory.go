@@ -97,24 +97,52 @@ type CgroupMemory struct {
 	KernelBytes int64
 }
 
+// MemoryLimit is the smallest memory limit on a process's path to the root, as
+// far as it is visible here.
+type MemoryLimit struct {
+	// Bytes is the limit; 0 is none.
+	Bytes int64
+	// Group is the outermost group that has this limit. Where no visible group
+	// has it (Hidden), or there is none, it is the group to read usage from:
+	// the innermost that has the controller's files.
+	Group MemoryGroup
+	// Hidden says that the limit belongs to a group above all that are visible.
+	Hidden bool
+	// HighBytes is the smallest memory.high (v2), above which the kernel slows
+	// the group down and reclaims; 0 is none.
+	HighBytes int64
+	// HighDir is the directory of the group that has it.
+	HighDir string
+}
+
+// MemoryLimitOf reads what limits the memory of process pid.
+func (c CgroupFS) MemoryLimitOf(pid int) (MemoryLimit, error) {
+	g, err := c.Group(pid)
+	if err != nil {
+		return MemoryLimit{}, err
+	}
+	return memoryLimit(g)
+}
+
+func memoryLimit(g *Group) (MemoryLimit, error) {
+	if g.Version == 1 {
+		return limitV1(groupsUpward(g.Dirs["memory"], g.Top("memory"), 1))
+	}
+	return limitV2(groupsUpward(g.Dirs[""], g.Top(""), 2))
+}
+
 // MemoryOf reads the memory side of the group of process pid.
 func (c CgroupFS) MemoryOf(pid int) (*CgroupMemory, error) {
 	g, err := c.Group(pid)
 	if err != nil {
 		return nil, err
 	}
-	controller := ""
-	if g.Version == 1 {
-		controller = "memory"
+	limit, err := memoryLimit(g)
+	if err != nil {
+		return nil, err
 	}
-	path := groupsUpward(g.Dirs[controller], g.Top(controller), g.Version)
-	m := &CgroupMemory{Version: g.Version, Path: g.Path}
-	if g.Version == 1 {
-		err = m.limitV1(path)
-	} else {
-		err = m.limitV2(path)
-	}
-	return m, err
+	m := &CgroupMemory{Version: g.Version, Path: g.Path, LimitBytes: limit.Bytes, LimitHidden: limit.Hidden}
+	return m, m.read(limit.Group)
 }
 
 // groupsUpward lists the groups from dir to top, both included.
@@ -132,62 +160,70 @@ func groupsUpward(dir, top string, version int) []MemoryGroup {
 
 // limitV1 trusts hierarchical_memory_limit, which knows of groups that are not
 // visible here and of memory.use_hierarchy, and looks for the group it is of.
-func (m *CgroupMemory) limitV1(path []MemoryGroup) error {
+func limitV1(path []MemoryGroup) (MemoryLimit, error) {
+	l := MemoryLimit{Group: path[0]}
 	stat, err := path[0].Stat()
 	if err != nil {
-		return err
+		return l, err
 	}
 	limit, ok := stat["hierarchical_memory_limit"]
 	if !ok {
-		return fmt.Errorf("%s: no hierarchical_memory_limit", filepath.Join(path[0].Dir, "memory.stat"))
+		return l, fmt.Errorf("%s: no hierarchical_memory_limit", filepath.Join(path[0].Dir, "memory.stat"))
 	}
 	if limit >= unlimitedV1 {
-		return m.read(path[0])
+		return l, nil
 	}
-	m.LimitBytes, m.LimitHidden = limit, true
-	of := path[0]
+	l.Bytes, l.Hidden = limit, true
 	for _, g := range path {
 		n, limited, err := g.Limit()
 		if err != nil {
-			return err
+			return l, err
 		}
 		if limited && n == limit {
-			of, m.LimitHidden = g, false
+			l.Group, l.Hidden = g, false
 		}
 	}
-	return m.read(of)
+	return l, nil
 }
 
 // limitV2 takes the smallest limit of the visible groups. Groups that the
 // memory controller is not enabled for have no files of it: their usage is
 // part of the next group's above.
-func (m *CgroupMemory) limitV2(path []MemoryGroup) error {
-	var of *MemoryGroup
-	smallest := int64(math.MaxInt64)
-	for i, g := range path {
+func limitV2(path []MemoryGroup) (MemoryLimit, error) {
+	l := MemoryLimit{Group: path[len(path)-1]}
+	smallest, high, found := int64(math.MaxInt64), int64(math.MaxInt64), false
+	for _, g := range path {
 		n, limited, err := g.Limit()
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		if err != nil {
-			return err
+			return l, err
 		}
-		if of == nil || limited && n <= smallest {
-			of = &path[i]
+		if !found || limited && n <= smallest {
+			l.Group, found = g, true
 		}
 		if limited && n <= smallest {
-			smallest, m.LimitBytes = n, n
+			smallest, l.Bytes = n, n
+		}
+		h, limited, err := ReadCgroupValue(g.Dir, "memory.high")
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return l, err
+		}
+		if err == nil && limited && h <= high {
+			high, l.HighBytes, l.HighDir = h, h, g.Dir
 		}
 	}
-	if of == nil {
-		return m.readRoot(path[len(path)-1])
-	}
-	return m.read(*of)
+	return l, nil
 }
 
 func (m *CgroupMemory) read(g MemoryGroup) (err error) {
 	m.Dir = g.Dir
-	if m.UsageBytes, err = g.Usage(); err != nil {
+	m.UsageBytes, err = g.Usage()
+	if g.Version == 2 && errors.Is(err, fs.ErrNotExist) {
+		return m.readRoot(g)
+	}
+	if err != nil {
 		return err
 	}
 	if g.Version == 1 {

@@ -164,6 +164,20 @@ func TestMemoryOfControllerOff(t *testing.T) {
 	}
 }
 
+// memory.high of any group on the path counts, the smallest of them.
+func TestMemoryLimitOfHigh(t *testing.T) {
+	fs := edited(t, "v2-systemd-6.1", "sys/fs/cgroup/system.slice/app.service/memory.high", "201326592\n")
+	write(t, filepath.Join(fs.root, "sys/fs/cgroup/system.slice/memory.high"), "402653184\n")
+	l, err := fs.MemoryLimitOf(100)
+	if err != nil || l.Bytes != 256<<20 || l.HighBytes != 192<<20 || l.HighDir != filepath.Join(fs.root, "sys/fs/cgroup/system.slice/app.service") {
+		t.Errorf("%+v, %v", l, err)
+	}
+	fs = edited(t, "v2-systemd-6.1", "sys/fs/cgroup/system.slice/app.service/memory.high", "lots\n")
+	if _, err := fs.MemoryLimitOf(100); err == nil || !strings.Contains(err.Error(), "app.service/memory.high") {
+		t.Errorf("error %v", err)
+	}
+}
+
 func TestMemoryOfErrors(t *testing.T) {
 	for _, c := range []struct{ tree, file, text, want string }{
 		{"v2-systemd-6.1", "sys/fs/cgroup/system.slice/memory.max", "plenty\n",
