@@ -19,14 +19,20 @@ not start or get ready · 6 no limit passes (the SLO cannot be met) ·
 130 interrupted
 `
 
-// exitError is an error with the exit code that it ends tare with.
+// exitError is an error with the exit code that it ends tare with. err is nil
+// when the command has said why itself.
 type exitError struct {
 	code int
 	err  error
 }
 
-// Error is the error's own text.
-func (e *exitError) Error() string { return e.err.Error() }
+// Error is the error's own text; empty when the command has said why itself.
+func (e *exitError) Error() string {
+	if e.err == nil {
+		return ""
+	}
+	return e.err.Error()
+}
 
 // Unwrap is the error itself.
 func (e *exitError) Unwrap() error { return e.err }

@@ -31,6 +31,7 @@ that an application passes its load with.
   tare diff A B      what changed between two footprints
   tare fit -- java … the smallest memory limit that passes, and the options for it
   tare lab run FILE  an experiment, published results beside measured ones
+  tare exec -- java … start a JVM so that it fits its container
   tare jdks          the JDKs on this machine
 
 Exit codes: ` + exitCodesHelp
@@ -54,12 +55,14 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return &exitError{exitUsage, fmt.Errorf("%w\nsee: %s --help", err, cmd.CommandPath())}
 	})
-	root.AddCommand(newWeighCommand(), newDoctorCommand(), newWatchCommand(), newDiffCommand(), newFitCommand(), newLabCommand(), newJDKsCommand())
+	root.AddCommand(newWeighCommand(), newDoctorCommand(), newWatchCommand(), newDiffCommand(), newFitCommand(), newExecCommand(), newLabCommand(), newJDKsCommand())
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return exitOK
 	}
-	complain(stderr, err)
+	if silent := (*exitError)(nil); !errors.As(err, &silent) || silent.err != nil {
+		complain(stderr, err)
+	}
 	return exitCode(ctx, err)
 }
 

@@ -143,3 +143,16 @@ func FuzzLibraryVersion(f *testing.F) {
 		}
 	})
 }
+
+// Whatever a library's headers say, no more is read than is there, or allowed.
+func FuzzSection(f *testing.F) {
+	h := make([]byte, 64+3*64)
+	copy(h, "\x7fELF\x02\x01")
+	h[40], h[58], h[60], h[62] = 64, 64, 3, 2
+	f.Add(append(h, ".rodata\x00"...))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if got, err := section(bytes.NewReader(data), ".rodata"); err == nil && len(got) > maxReadOnlyData {
+			t.Errorf("%d bytes", len(got))
+		}
+	})
+}

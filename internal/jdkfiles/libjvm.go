@@ -2,29 +2,83 @@ package jdkfiles
 
 import (
 	"bytes"
-	"debug/elf"
+	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
+	"math"
+	"os"
 )
 
 // maxReadOnlyData bounds the section that is read: it has 0.5 MiB in JDK 8 and
 // 1 MiB in 27.
 const maxReadOnlyData = 32 << 20
 
-// readOnlyData reads the section .rodata of a library.
+const (
+	elfHeaderSize     = 64
+	sectionHeaderSize = 64
+	maxSections       = 256
+	maxSectionNames   = 64 << 10
+	sectionProgbits   = 1 // SHT_PROGBITS
+)
+
+// errNotELF says what kind of library is read: of amd64, arm64 and the like.
+var errNotELF = errors.New("not a 64-bit little-endian ELF library")
+
+// readOnlyData reads the section .rodata of a library (System V ABI). It does by
+// hand the little that is needed of debug/elf, which would make the launcher a
+// tenth larger.
 func readOnlyData(path string) ([]byte, error) {
-	f, err := elf.Open(path)
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := section(f, ".rodata")
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	defer f.Close()
-	s := f.Section(".rodata")
-	if s == nil || s.Type == elf.SHT_NOBITS || s.FileSize > maxReadOnlyData {
-		return nil, fmt.Errorf("%s: no section .rodata of at most %d bytes", path, maxReadOnlyData)
+	return data, nil
+}
+
+func section(r io.ReaderAt, name string) ([]byte, error) {
+	var h [elfHeaderSize]byte
+	if _, err := r.ReadAt(h[:], 0); err != nil {
+		return nil, errors.Join(errNotELF, err)
 	}
-	data := make([]byte, s.FileSize)
-	if _, err := s.ReadAt(data, 0); err != nil && err != io.EOF {
-		return nil, fmt.Errorf("%s: .rodata: %w", path, err)
+	le := binary.LittleEndian
+	at, size, count, names := le.Uint64(h[40:]), le.Uint16(h[58:]), le.Uint16(h[60:]), le.Uint16(h[62:])
+	if string(h[:6]) != "\x7fELF\x02\x01" || size != sectionHeaderSize || count > maxSections || names >= count || at > math.MaxInt64/2 {
+		return nil, errNotELF
+	}
+	table := make([]byte, int(count)*sectionHeaderSize)
+	if _, err := r.ReadAt(table, int64(at)); err != nil {
+		return nil, err
+	}
+	strings, err := contents(r, table[int(names)*sectionHeaderSize:], maxSectionNames)
+	if err != nil {
+		return nil, err
+	}
+	for ; len(table) > 0; table = table[sectionHeaderSize:] {
+		n := le.Uint32(table)
+		if int64(n) < int64(len(strings)) && bytes.HasPrefix(strings[n:], append([]byte(name), 0)) && le.Uint32(table[4:]) == sectionProgbits {
+			return contents(r, table, maxReadOnlyData)
+		}
+	}
+	return nil, fmt.Errorf("no section %s", name)
+}
+
+// contents reads the section that a header describes.
+func contents(r io.ReaderAt, header []byte, most uint64) ([]byte, error) {
+	le := binary.LittleEndian
+	at, size := le.Uint64(header[24:]), le.Uint64(header[32:])
+	if size > most || at > math.MaxInt64/2 {
+		return nil, fmt.Errorf("a section of %d bytes: at most %d are read", size, most)
+	}
+	data := make([]byte, size)
+	_, err := r.ReadAt(data, int64(at))
+	if err != nil && err != io.EOF {
+		return nil, err
 	}
 	return data, nil
 }

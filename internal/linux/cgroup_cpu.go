@@ -19,6 +19,12 @@ func (c CgroupFS) CPUQuota(pid int) (cpus float64, limited bool, err error) {
 	if err != nil {
 		return 0, false, err
 	}
+	return g.CPUQuota()
+}
+
+// CPUQuota is how many processors' worth of time the group may use; see
+// CgroupFS.CPUQuota.
+func (g *Group) CPUQuota() (cpus float64, limited bool, err error) {
 	controller, read := "", readCPUMax
 	if g.Dirs["cpu"] != "" {
 		controller, read = "cpu", readCFSQuota
@@ -45,15 +51,10 @@ func (c CgroupFS) CPUQuota(pid int) (cpus float64, limited bool, err error) {
 // a JVM that counts shares takes as one processor's.
 const defaultShares = 1024
 
-// CPUShares is the weight of the innermost group of process pid in cgroup v1's
-// unit, 1024 unless it is set; a weight of cgroup v2, 1 to 10000, is converted
+// CPUShares is the weight of the group in cgroup v1's unit, 1024 unless it is set; a weight of cgroup v2, 1 to 10000, is converted
 // as container runtimes do, and rounded as HotSpot does (JDK:
 // CgroupV2Subsystem::cpu_shares in src/hotspot/os/linux/cgroupV2Subsystem_linux.cpp).
-func (c CgroupFS) CPUShares(pid int) (int64, error) {
-	g, err := c.Group(pid)
-	if err != nil {
-		return 0, err
-	}
+func (g *Group) CPUShares() (int64, error) {
 	dir, file := g.Dirs["cpu"], "cpu.shares"
 	if dir == "" {
 		dir, file = g.Dirs[""], "cpu.weight"

@@ -53,14 +53,22 @@ func TestCPUShares(t *testing.T) {
 		{v2, "system.slice/app.service/cpu.weight", "79\n", 2048},
 		{v2, "system.slice/app.service/cpu.weight", "10000\n", 262144},
 	} {
-		got, err := edited(t, c.tree, "sys/fs/cgroup/"+c.file, c.text).CPUShares(100)
+		got, err := shares(edited(t, c.tree, "sys/fs/cgroup/"+c.file, c.text))
 		if err != nil || got != c.want {
 			t.Errorf("%s %q: %d, %v; want %d", c.file, c.text, got, err, c.want)
 		}
 	}
-	if _, err := edited(t, v1, "sys/fs/cgroup/cpu/cpu.shares", "many\n").CPUShares(100); err == nil || !strings.Contains(err.Error(), "cpu.shares") {
+	if _, err := shares(edited(t, v1, "sys/fs/cgroup/cpu/cpu.shares", "many\n")); err == nil || !strings.Contains(err.Error(), "cpu.shares") {
 		t.Errorf("error %v", err)
 	}
+}
+
+func shares(fs CgroupFS) (int64, error) {
+	g, err := fs.Group(100)
+	if err != nil {
+		return 0, err
+	}
+	return g.CPUShares()
 }
 
 func FuzzParseCPUMax(f *testing.F) {

@@ -121,10 +121,11 @@ func (c CgroupFS) MemoryLimitOf(pid int) (MemoryLimit, error) {
 	if err != nil {
 		return MemoryLimit{}, err
 	}
-	return memoryLimit(g)
+	return g.MemoryLimit()
 }
 
-func memoryLimit(g *Group) (MemoryLimit, error) {
+// MemoryLimit reads what limits the memory of the group.
+func (g *Group) MemoryLimit() (MemoryLimit, error) {
 	if g.Version == 1 {
 		return limitV1(groupsUpward(g.Dirs["memory"], g.Top("memory"), 1))
 	}
@@ -137,7 +138,7 @@ func (c CgroupFS) MemoryOf(pid int) (*CgroupMemory, error) {
 	if err != nil {
 		return nil, err
 	}
-	limit, err := memoryLimit(g)
+	limit, err := g.MemoryLimit()
 	if err != nil {
 		return nil, err
 	}
