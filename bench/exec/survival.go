@@ -69,8 +69,8 @@ var ways = []way{
 		return []string{"bin/tare-exec", "--", java}, nil
 	}},
 	{"defaults", "the JVM's defaults", func(b *bench, c cell, java string) ([]string, error) { return []string{java}, nil }},
-	{"75%", "`-XX:MaxRAMPercentage=75`", func(b *bench, c cell, java string) ([]string, error) {
-		return []string{java, "-XX:MaxRAMPercentage=75"}, nil
+	{"75%", "`-XX:MaxRAMPercentage=75.0`, without whose point JDK 8 does not start", func(b *bench, c cell, java string) ([]string, error) {
+		return []string{java, "-XX:MaxRAMPercentage=75.0"}, nil
 	}},
 	{"run-java.sh", "the options that run-java.sh 1.3.7 prints when it is told the container's memory", runJava},
 	{"Paketo", "the formula of Paketo's and Cloud Foundry's memory calculators: 250 threads, 35 % of all classes", paketo},

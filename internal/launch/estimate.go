@@ -166,6 +166,9 @@ func reserve(limit, headroom int64) int64 {
 // Bounds of a heap that is worth setting.
 const (
 	minHeapBytes = 12 * mib
+	// heapStep is what HotSpot rounds the heap up to, below 4 GiB in every
+	// collector.
+	heapStep = 2 * mib
 	// heapShare of the limit is the largest heap: applications have memory of
 	// their own outside of the heap, and Java bounds none of it.
 	heapShare = 80
@@ -174,12 +177,12 @@ const (
 	leastShare = 12
 )
 
-// heapFor is the largest heap with which everything fits, in whole MiB; false
+// heapFor is the largest heap with which everything fits; false
 // when there is none.
 func (s shape) heapFor(limit, headroom int64) (int64, bool) {
 	left := limit - reserve(limit, headroom) - total(s.rest())
 	heap := left * 100 / (100 + collectorPercent(s.collector))
-	heap = min(heap, limit/100*heapShare) / mib * mib
+	heap = min(heap, limit/100*heapShare) / heapStep * heapStep
 	return heap, heap >= max(minHeapBytes, limit/100*leastShare)
 }
 

@@ -7,40 +7,74 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // Schema names the JSON form of a plan. Fields may be added; none changes its
 // meaning.
 const Schema = "tare.exec/1"
 
-// explain writes the plan as a table; it names what was decided, by whom, and
-// why.
+// The table is as wide as a terminal of old: names that are wider than their
+// column have a line of their own.
+const (
+	tableWidth = 80
+	nameWidth  = 28
+)
+
+// explain writes the plan as a table: what was decided, by whom, and why.
 func (p *plan) explain(w io.Writer) error {
 	var b strings.Builder
-	b.WriteString(p.headline() + "\n")
+	for _, line := range p.headlines() {
+		writeWrapped(&b, line, 0)
+	}
 	rows := append(slices.Clone(p.advice), p.yours...)
-	wide := len("option")
-	for _, a := range rows {
-		wide = max(wide, len(a.name()))
-	}
-	wide = min(wide, 40)
-	if len(rows) > 0 {
-		fmt.Fprintf(&b, "  %-*s  %-7s  %s\n", wide, "option", "from", "why")
-	}
-	for _, a := range rows {
-		fmt.Fprintf(&b, "  %-*s  %-7s  %s\n", wide, printable(a.name()), a.From, printable(a.Why))
-		if a.Effect != "" {
-			fmt.Fprintf(&b, "  %-*s  %-7s  %s\n", wide, "", "", a.Effect)
-		}
-	}
 	if len(rows) == 0 {
 		b.WriteString("  nothing to add\n")
+	}
+	for _, a := range rows {
+		name := printable(a.name())
+		if len(name) > nameWidth {
+			fmt.Fprintf(&b, "  %s\n", name)
+			name = ""
+		}
+		fmt.Fprintf(&b, "  %-*s  %-7s  ", nameWidth, name, a.From)
+		const indent = 2 + nameWidth + 2 + 7 + 2
+		why := a.Why
+		if a.Source != "" {
+			why += " (" + a.Source + ")"
+		}
+		writeWrapped(&b, printable(why), indent)
+		if a.Effect != "" {
+			b.WriteString(strings.Repeat(" ", indent))
+			writeWrapped(&b, "→ "+printable(a.Effect), indent)
+		}
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-func (p *plan) headline() string {
+// writeWrapped writes words up to the table's width, where indent columns of the
+// first line are written already.
+func writeWrapped(b *strings.Builder, text string, indent int) {
+	at := indent
+	for word := range strings.FieldsSeq(text) {
+		n := utf8.RuneCountInString(word)
+		switch {
+		case at == indent:
+		case at+1+n > tableWidth:
+			b.WriteString("\n" + strings.Repeat(" ", indent))
+			at = indent
+		default:
+			b.WriteByte(' ')
+			at++
+		}
+		b.WriteString(word)
+		at += n
+	}
+	b.WriteByte('\n')
+}
+
+func (p *plan) headlines() []string {
 	memory := "unknown"
 	if p.budget.MemoryBytes > 0 {
 		memory = fmt.Sprintf("%d MiB (%s)", p.budget.MemoryBytes/mib, p.budget.MemoryFrom)
@@ -53,8 +87,10 @@ func (p *plan) headline() string {
 	if version == "" {
 		version = "of unknown version"
 	}
-	return printable(fmt.Sprintf("container: %s, %d processor%s (%s) · java %s · profile: %s",
-		memory, p.budget.CPUs, plural, p.budget.CPUsFrom, version, p.profile))
+	return []string{
+		printable(fmt.Sprintf("container: %s, %d processor%s (%s)", memory, p.budget.CPUs, plural, p.budget.CPUsFrom)),
+		printable(fmt.Sprintf("java %s (%s) · profile: %s", version, p.java.Java, p.profile)),
+	}
 }
 
 // printable keeps control characters of options and paths off the terminal.

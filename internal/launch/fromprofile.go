@@ -138,7 +138,7 @@ func optionBytes(option string) int64 {
 }
 
 // scaleHeap gives the heap its part of what is beyond the proven limit; below
-// it, the heap shrinks in proportion. Whole MiB.
+// it, the heap shrinks in proportion.
 func scaleHeap(heap, proven, limit int64) int64 {
 	switch {
 	case limit >= proven:
@@ -146,5 +146,5 @@ func scaleHeap(heap, proven, limit int64) int64 {
 	case limit > 0:
 		heap = int64(float64(heap) * (float64(limit) / float64(proven)))
 	}
-	return max(minHeapBytes, heap/mib*mib)
+	return max(minHeapBytes, heap/heapStep*heapStep)
 }

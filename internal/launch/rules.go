@@ -107,7 +107,7 @@ func heapRule(p *plan, f *facts) {
 	if !ok {
 		p.warn("%d MiB are too few for what this JVM is reckoned to need beside its heap, %d MiB: raise the limit; it starts with a quarter for the heap",
 			f.budget.MemoryBytes/mib, total(f.shape.rest())/mib)
-		heap, why = f.budget.MemoryBytes/4/mib*mib, "a quarter: what is reckoned beside it leaves too little"
+		heap, why = f.budget.MemoryBytes/4/heapStep*heapStep, "a quarter: what is reckoned beside it leaves too little"
 	}
 	if p.add(Advice{Set: []string{fmt.Sprintf("-Xmx%dm", heap/mib)}, Why: why, Effect: "the heap and the rest stay below the limit", Source: "docs/exec.md"}) {
 		p.heap, p.rest = heap, f.shape.rest()
@@ -124,7 +124,7 @@ func (f *facts) sum(heap int64) string {
 		}
 	}
 	fmt.Fprintf(&b, " − reserve %d", reserve(f.budget.MemoryBytes, f.hints.headroom)/mib)
-	if heap >= f.budget.MemoryBytes/100*heapShare/mib*mib {
+	if heap >= f.budget.MemoryBytes/100*heapShare/heapStep*heapStep {
 		fmt.Fprintf(&b, ", at most %d %%", heapShare)
 	}
 	return b.String()

@@ -116,8 +116,8 @@ func (p *Profile) check() error {
 		return errors.New("archive: want file, bytes and fnv128a")
 	}
 	for _, o := range p.Options {
-		if !strings.HasPrefix(o, "-X") || len(o) > maxOption || strings.ContainsRune(o, 0) {
-			return fmt.Errorf("option %.80q: only options of the JVM, -X…, are taken", o)
+		if !harmless(o) {
+			return fmt.Errorf("option %.80q: only sizes, switches, numbers and archives are taken", o)
 		}
 	}
 	for _, e := range p.Env {
@@ -126,6 +126,41 @@ func (p *Profile) check() error {
 		}
 	}
 	return nil
+}
+
+// harmless says that an option of the JVM can do no more than size or switch
+// something, or name an archive: it runs no command and loads no code.
+func harmless(option string) bool {
+	if len(option) > maxOption || strings.ContainsRune(option, 0) {
+		return false
+	}
+	for _, prefix := range []string{"-Xmx", "-Xms", "-Xmn", "-Xss"} {
+		if size, ok := strings.CutPrefix(option, prefix); ok {
+			return isNumber(size)
+		}
+	}
+	flag, ok := strings.CutPrefix(option, "-XX:")
+	if !ok {
+		return option == "-Xint" || strings.HasPrefix(option, "-Xshare:")
+	}
+	name, value, hasValue := strings.Cut(flag, "=")
+	switch {
+	case hasValue && (name == "SharedArchiveFile" || name == "AOTCache"):
+		return value != ""
+	case hasValue:
+		return isName(name) && isNumber(value)
+	}
+	return flag != "" && (flag[0] == '+' || flag[0] == '-') && isName(flag[1:])
+}
+
+func isName(s string) bool {
+	return s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == ""
+}
+
+// isNumber takes digits, with a point or a unit.
+func isNumber(s string) bool {
+	digits := strings.TrimRight(s, "kKmMgGtT")
+	return digits != "" && len(s)-len(digits) <= 1 && strings.Trim(digits, "0123456789.") == ""
 }
 
 // Write writes a profile in one step: a reader sees the old one or the new.

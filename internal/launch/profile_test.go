@@ -1,0 +1,117 @@
+package launch
+
+import (
+	"errors"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"tare/internal/profile"
+)
+
+// proven is a profile of 166 MiB, in a folder with its archive.
+func proven(t *testing.T, change func(*profile.Profile)) (path string) {
+	t.Helper()
+	dir := t.TempDir()
+	writeFile(t, filepath.Join(dir, "app.aot"), "archive")
+	archive, err := profile.DescribeArchive(filepath.Join(dir, "app.aot"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	archive.File = "/where/it/was/made/app.aot"
+	p := &profile.Profile{Schema: profile.Schema, JDK: runtimeOf(t, 25).Version, LimitBytes: 166 * mib, CPUs: 1,
+		Options: []string{"-XX:+UseSerialGC", "-Xmx52m", "-XX:TieredStopAtLevel=1", "-XX:AOTCache=/where/it/was/made/app.aot",
+			"-XX:+UnlockDiagnosticVMOptions", "-XX:ArchiveRelocationMode=0"},
+		Env: []string{"MALLOC_ARENA_MAX=1"}, Archive: archive}
+	if change != nil {
+		change(p)
+	}
+	path = filepath.Join(dir, "tare.json")
+	if err := p.Write(path); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestProfile(t *testing.T) {
+	path := proven(t, nil)
+	env := []string{"TARE_PROFILE=" + path}
+	p := planFor(t, limited(t, 266*mib), runtimeOf(t, 25), env, Options{}, "-cp", "x", "Main")
+	want := []string{"-XX:+UseSerialGC", "-Xmx126m", "-XX:TieredStopAtLevel=1", "-XX:AOTCache=" + filepath.Join(filepath.Dir(path), "app.aot"),
+		"-XX:+UnlockDiagnosticVMOptions", "-XX:ArchiveRelocationMode=0", "-XX:+ExitOnOutOfMemoryError"}
+	if got := p.options.Added(); !slices.Equal(got, want) || !has(p, "MALLOC_ARENA_MAX=1") || len(p.warnings) > 0 || p.profile != path {
+		t.Errorf("%q, %q, want %q", got, p.warnings, want)
+	}
+	// The user's heap is left alone, and so is what goes with it.
+	p = planFor(t, limited(t, 166*mib), runtimeOf(t, 25), append(env, "JAVA_TOOL_OPTIONS=-Xmx40m"), Options{}, "-cp", "x", "Main")
+	if has(p, "-Xmx52m") || !has(p, "-XX:+UseSerialGC") || len(p.yours) != 1 {
+		t.Errorf("%q, %+v", p.options.Added(), p.yours)
+	}
+}
+
+// Beside the jar it is found by itself, unless it is switched off.
+func TestProfileBesideJar(t *testing.T) {
+	dir := filepath.Dir(proven(t, nil))
+	jar := filepath.Join(dir, "app.jar")
+	if p := planFor(t, limited(t, 166*mib), runtimeOf(t, 25), nil, Options{}, "-jar", jar); !has(p, "-Xmx52m") {
+		t.Errorf("%q", p.options.Added())
+	}
+	if p := planFor(t, limited(t, 166*mib), runtimeOf(t, 25), []string{"TARE_PROFILE=none"}, Options{}, "-jar", jar); has(p, "-Xmx52m") {
+		t.Errorf("%q", p.options.Added())
+	}
+}
+
+func TestProfileTooSmall(t *testing.T) {
+	env := []string{"TARE_PROFILE=" + proven(t, nil)}
+	_, err := tryPlan(t, limited(t, 128*mib), runtimeOf(t, 25), env, Options{}, "-cp", "x", "Main")
+	var small *TooSmallError
+	if !errors.As(err, &small) || small.BudgetBytes != 128*mib || small.ProvenBytes != 166*mib ||
+		!strings.Contains(err.Error(), "128 MiB here") || !strings.Contains(err.Error(), "166 MiB: raise the limit, or start it all the same with --force") {
+		t.Errorf("%v", err)
+	}
+	p := planFor(t, limited(t, 128*mib), runtimeOf(t, 25), env, Options{Force: true}, "-cp", "x", "Main")
+	if !has(p, "-Xmx40m") || len(p.warnings) != 1 || !strings.Contains(p.warnings[0], "128 MiB here, 166 MiB proven") {
+		t.Errorf("%q, %q", p.options.Added(), p.warnings)
+	}
+}
+
+// What depends on the JDK or the archive is left out with another one.
+func TestProfileOfAnother(t *testing.T) {
+	jdk25 := func(p *profile.Profile) { p.JDK = "25.0.1" }
+	for _, c := range []struct {
+		what, warning string
+		major         int
+		change        func(*profile.Profile)
+		without       []string
+	}{
+		{"update", "proven with JDK 25.0.1", 25, jdk25, []string{"AOTCache"}},
+		{"major", "which this JVM does not have", 11, nil, []string{"AOTCache", "ArchiveRelocationMode"}},
+		{"archive", "is another one: it is left out", 25, func(p *profile.Profile) { p.Archive.Bytes++ }, []string{"AOTCache"}},
+	} {
+		p := planFor(t, limited(t, 166*mib), runtimeOf(t, c.major), []string{"TARE_PROFILE=" + proven(t, c.change)}, Options{}, "-cp", "x", "Main")
+		if !has(p, "-Xmx52m") || !strings.Contains(strings.Join(p.warnings, "\n"), c.warning) {
+			t.Errorf("%s: %q, %q", c.what, p.options.Added(), p.warnings)
+		}
+		for _, w := range c.without {
+			if strings.Contains(strings.Join(p.options.Added(), " "), w) {
+				t.Errorf("%s: %s in %q", c.what, w, p.options.Added())
+			}
+		}
+	}
+}
+
+// A profile that cannot be read is said, and the rules size the JVM.
+func TestBrokenProfile(t *testing.T) {
+	dir := t.TempDir()
+	writeFile(t, filepath.Join(dir, "tare.json"), `{"schema":"tare.profile/1"`)
+	for _, c := range []struct{ path, want string }{
+		{filepath.Join(dir, "tare.json"), "write it anew with tare fit --profile"},
+		{filepath.Join(dir, "none.json"), "no such file"},
+	} {
+		p := planFor(t, limited(t, 256*mib), runtimeOf(t, 25), []string{"TARE_PROFILE=" + c.path}, Options{}, "-cp", "x", "Main")
+		if p.heap == 0 || p.profile != "none" || len(p.warnings) != 1 || !strings.Contains(p.warnings[0], c.want) {
+			t.Errorf("%s: %q, heap %d", c.path, p.warnings, p.heap)
+		}
+	}
+}
