@@ -40,6 +40,7 @@ type fitOptions struct {
 	cgroupParent  string
 	json          bool
 	out           string
+	profile       string
 	env           []string
 }
 
@@ -106,6 +107,7 @@ func newFitCommand() *cobra.Command {
 	f.StringVar(&o.cgroupParent, "cgroup-parent", "", "control group to make groups in (default: the one tare runs in)")
 	f.BoolVar(&o.json, "json", false, "write JSON (schema "+report.FitSchema+")")
 	f.StringVar(&o.out, "out", "", "folder for result.json, and the log and footprints of each trial")
+	f.StringVar(&o.profile, "profile", "", "file to write what was proven to, for tare exec: tare.json beside the jar")
 	f.StringArrayVar(&o.env, "env", nil, "NAME=VALUE for the application; repeatable")
 	return cmd
 }
@@ -138,6 +140,9 @@ func runFit(ctx context.Context, stdout, stderr io.Writer, args []string, o fitO
 	failure := fitError(err)
 	if writeErr := writeFit(stdout, result, failure, o); writeErr != nil {
 		return errors.Join(failure, writeErr)
+	}
+	if failure == nil && o.profile != "" {
+		return writeProfile(o.profile, result)
 	}
 	return failure
 }
@@ -231,10 +236,17 @@ func (o fitOptions) checkNumbers() error {
 		return fmt.Errorf("--duration %s: give a time up to a day", o.duration)
 	case o.warmup < 0 || o.warmup > 24*time.Hour:
 		return fmt.Errorf("--warmup %s: give a time up to a day, or 0", o.warmup)
+	case o.profile != "" && !isFolder(filepath.Dir(o.profile)):
+		return fmt.Errorf("--profile %s: there is no such folder: make it first", o.profile)
 	case len(o.loads) > 0 && o.loadCommand != "":
 		return errors.New("--load and --load-command exclude each other: give one of them")
 	}
 	return nil
+}
+
+func isFolder(path string) bool {
+	st, err := os.Stat(path)
+	return err == nil && st.IsDir()
 }
 
 // applicationEnv is tare's own environment with what --env adds.

@@ -45,6 +45,7 @@ func TestFitRefusesBadInput(t *testing.T) {
 		{"flag", []string{"--nope", "--", "java", "-jar", jar}, exitUsage, "unknown flag: --nope"},
 		{"CPUs", []string{"--cpus", "NaN", "--ready", "tcp:80", "--", "java", "-jar", jar}, exitUsage, "--cpus NaN"},
 		{"confirmations", []string{"--confirmations", "0", "--ready", "tcp:80", "--", "java", "-jar", jar}, exitUsage, "--confirmations 0"},
+		{"profile", []string{"--ready", "tcp:80", "--profile", "/nowhere/tare.json", "--", "java", "-jar", jar}, exitUsage, "--profile /nowhere/tare.json"},
 		{"no cgroup", []string{"--ready", "tcp:80", "--cgroup-parent", "/does/not/exist", "--", "java", "-jar", jar}, exitPermission, "/does/not/exist"},
 	}
 	for _, tt := range tests {
@@ -137,9 +138,10 @@ func TestFitInterrupted(t *testing.T) {
 // The whole of fit on the demo service.
 func TestFitSysinfo(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "out")
+	proven := filepath.Join(filepath.Dir(out), "tare.json")
 	port := strconv.Itoa(jvmtest.FreePort(t))
 	url := "http://127.0.0.1:" + port
-	code, stdout, stderr := fitRun(t.Context(), []string{"--json", "--out", out, "--warmup", "1s", "--duration", "2s", "--concurrency", "8", "--rate", "60",
+	code, stdout, stderr := fitRun(t.Context(), []string{"--json", "--out", out, "--profile", proven, "--warmup", "1s", "--duration", "2s", "--concurrency", "8", "--rate", "60",
 		"--baselines", "1", "--confirmations", "2", "--ready", url + "/health", "--load", url + "/sys-summary", "--load", url + "/work?alloc-kib=64&cpu-us=200",
 		"--", jvmtest.Java(t, 17), "-jar", jvmtest.Jar(t, "sysinfo.jar"), "--port", port})
 	t.Log(stderr)
@@ -183,6 +185,7 @@ func TestFitSysinfo(t *testing.T) {
 		}
 	}
 	nothingLeft(t)
+	startsProven(t, proven, got)
 }
 
 // fitRun runs tare fit.

@@ -47,6 +47,9 @@ type Profile struct {
 	Options []string `json:"options"`
 	Env     []string `json:"env,omitempty"` // "NAME=value"
 	Archive *Archive `json:"archive,omitempty"`
+	// UnpaidBytes are pages of the C library and the like that other groups were
+	// charged for there, and a container of its own may be charged for.
+	UnpaidBytes int64 `json:"unpaidBytes,omitempty"`
 	// PeakBytes is the group's highest usage, Peaks the resident bytes near it
 	// by owner, as tare weigh names them.
 	PeakBytes int64            `json:"peakBytes,omitempty"`
