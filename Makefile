@@ -9,13 +9,17 @@ JAVA_SOURCES := $(shell find java -name '*.java' -o -name pom.xml -o -path '*/sr
 JARS         := bin/sysinfo.jar bin/workloads.jar
 STATICCHECK  := honnef.co/go/tools/cmd/staticcheck@v0.8.1
 
-.PHONY: build test demo lint fmt fuzz bench bench-weigh bench-verdicts bench-demo bench-options experiments test-go test-java setup-build setup-test clean FORCE
+.PHONY: build test demo lint fmt fuzz bench bench-weigh bench-verdicts bench-demo bench-options bench-exec experiments test-go test-java setup-build setup-test clean FORCE
 
-build: setup-build bin/tare $(JARS)
+build: setup-build bin/tare bin/tare-exec $(JARS)
 
 # The Go tool knows what is up to date.
 bin/tare: FORCE
 	$(GO) build -trimpath -o $@ ./cmd/tare
+
+# The launcher for images: static, and stripped of what only a debugger reads.
+bin/tare-exec: FORCE
+	$(GO) build -trimpath -ldflags='-s -w' -o $@ ./cmd/tare-exec
 
 bin/%.jar: java/.built
 	@mkdir -p bin
@@ -50,6 +54,7 @@ lint:
 	$(GO) vet ./...
 	$(GO) run $(STATICCHECK) ./...
 	GOARCH=arm64 $(GO) build -o /dev/null ./cmd/tare
+	GOARCH=arm64 $(GO) build -o /dev/null ./cmd/tare-exec
 	GOARCH=arm64 $(GO) vet ./...
 
 fmt:
@@ -87,6 +92,14 @@ bench-demo: build
 bench-options:
 	@scripts/jdks.sh
 	$(GO) test ./internal/jvmopts -count=1 -v -timeout 60m -run 'TestNoUserOption|TestExpansion|TestRealJVMs' -options.cases 200 -options.out $(CURDIR)/docs/results/options.md
+
+# How much later java starts through the launcher, and in which containers the
+# demo service survives, against other ways; about an hour. It goes on where it
+# was cut off: remove bin/bench-exec.jsonl to measure anew.
+bench-exec: build
+	@scripts/jdks.sh
+	@scripts/run-java-sh.sh
+	$(GO) run ./bench/exec -cache $(TARE_CACHE)
 
 # Runs the experiments that have no result yet; hours from scratch. Results are
 # kept as they come: the same command goes on.

@@ -5,11 +5,14 @@
 package main
 
 import (
+	"archive/zip"
 	"context"
 	"flag"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -19,7 +22,6 @@ import (
 
 func main() {
 	cache := flag.String("cache", os.Getenv("TARE_CACHE"), "folder that holds jdks")
-	script := flag.String("script", "", "run-java.sh of io.fabric8:run-java-sh:1.3.7")
 	jdks := flag.String("jdks", "8,11,17,21,25,26,27", "JDKs to measure")
 	sizes := flag.String("sizes", "96,128,192,256,384,512,1024,2048,4096", "memory limits in MiB")
 	ways := flag.String("ways", strings.Join(wayNames(), ","), "how the options are chosen")
@@ -30,11 +32,31 @@ func main() {
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	b := &bench{cache: *cache, script: *script, jdks: strings.Split(*jdks, ","), ways: strings.Split(*ways, ","), repeats: *repeats, state: *state}
+	b := &bench{cache: *cache, jdks: strings.Split(*jdks, ","), ways: strings.Split(*ways, ","), repeats: *repeats, state: *state}
 	if err := b.run(ctx, *sizes, *pairs, *out); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
+}
+
+// unpackScript takes run-java.sh out of the jar that scripts/run-java-sh.sh
+// fetches.
+func (b *bench) unpackScript() (remove func(), err error) {
+	z, err := zip.OpenReader(filepath.Join(b.cache, "run-java-sh", "run-java-sh-1.3.7.jar"))
+	if err != nil {
+		return nil, fmt.Errorf("%w: run scripts/run-java-sh.sh", err)
+	}
+	defer z.Close()
+	text, err := fs.ReadFile(z, "run-java-sh/fp-files/run-java.sh")
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "tare-bench-")
+	if err != nil {
+		return nil, err
+	}
+	b.script = filepath.Join(dir, "run-java.sh")
+	return func() { os.RemoveAll(dir) }, os.WriteFile(b.script, text, 0o755)
 }
 
 type bench struct {
@@ -53,6 +75,11 @@ func (b *bench) run(ctx context.Context, sizes string, pairs int, write bool) er
 		}
 		b.sizes = append(b.sizes, n)
 	}
+	remove, err := b.unpackScript()
+	if err != nil {
+		return err
+	}
+	defer remove()
 	text := ""
 	if pairs > 0 {
 		start, err := b.measureStarts(ctx, pairs)
