@@ -23,6 +23,8 @@ type Budget struct {
 	CPUs int
 	// CPUsFrom says why: "quota 0.5", "shares 512", "the machine", "cpuset".
 	CPUsFrom string
+	// QuotaCPUs is the quota, rounded up; 0 without one.
+	QuotaCPUs int
 	// SetCPUs says that the JVM would not see this number by itself.
 	SetCPUs bool
 	// OthersBytes is in use by others when nothing limits the memory.
@@ -104,6 +106,7 @@ func (b *Budget) readCPUs(g *linux.Group, java jvmopts.Release) error {
 	}
 	allowed := b.CPUs
 	if limited {
+		b.QuotaCPUs = int(math.Ceil(quota))
 		b.boundCPUs(math.Ceil(quota), "quota "+strconv.FormatFloat(quota, 'g', 3, 64))
 	}
 	aware := countsGroups(java, g.Version)

@@ -5,6 +5,7 @@
 package launch
 
 import (
+	"cmp"
 	"errors"
 	"flag"
 	"fmt"
@@ -49,7 +50,8 @@ changed. Then it replaces itself by java.
   --run-java         behave as run-java.sh
 
 Called as java, it takes these flags from TARE_EXEC_FLAGS, finds the real java
-by JAVA_HOME or as the next one in PATH, and passes all arguments on.
+by JAVA_HOME or as the next one in PATH, and passes all arguments on. Called as
+run-java.sh or run-java, it behaves as that script does.
 
 Exit codes: those of java once it runs; 2 usage, 3 no java or no such jar,
 6 the container is smaller than what was proven
@@ -71,6 +73,8 @@ type Program struct {
 	Exec func(path string, args, env []string) error
 	// DisableTHP is called before Exec where it is needed.
 	DisableTHP func() error
+	// Chdir changes the working folder before Exec where that is asked for.
+	Chdir func(string) error
 }
 
 // Host is a call on this machine.
@@ -82,7 +86,7 @@ func Host(args []string) Program {
 	proc := linux.NewFS("/proc")
 	p := Program{Args: args, Env: os.Environ(), Dir: dir, Stdout: os.Stdout, Stderr: os.Stderr,
 		System: System{Proc: proc, Groups: linux.NewCgroupFS(proc, "/"), Sys: "/sys", PID: os.Getpid(), CPUs: runtime.NumCPU()},
-		Exec:   syscall.Exec, DisableTHP: disableTHP}
+		Exec:   syscall.Exec, DisableTHP: disableTHP, Chdir: os.Chdir}
 	if self, err := os.Stat("/proc/self/exe"); err == nil {
 		p.Self = self
 	}
@@ -119,7 +123,9 @@ func (p Program) Run() int {
 	case errors.Is(err, ErrNoJava):
 		code = exitNoTarget
 	}
-	p.say(err.Error())
+	if text := err.Error(); text != "" {
+		p.say(text)
+	}
 	return code
 }
 
@@ -128,9 +134,10 @@ func (p Program) say(text string) {
 }
 
 func (p Program) run() error {
-	asJava := filepath.Base(p.Args[0]) == "java"
+	asScript := p.name() == "run-java.sh" || p.name() == "run-java"
+	asJava := p.name() == "java"
 	flags := p.Args[1:]
-	if asJava {
+	if asJava || asScript {
 		flags = strings.Fields(getenv(p.Env, "TARE_EXEC_FLAGS"))
 	}
 	o, command, err := p.parseFlags(flags)
@@ -140,17 +147,23 @@ func (p Program) run() error {
 	if asJava {
 		command = append([]string{"java"}, p.Args[1:]...)
 	}
+	if asScript {
+		return p.runJava(p.Args[1:], o.Options)
+	}
+	if o.runJava {
+		return p.runJava(command, o.Options)
+	}
 	if len(command) == 0 {
 		return usage("no java command: give one after --, such as: %s -- java -jar app.jar", p.name())
 	}
-	return p.start(command, o.Options, asJava)
+	return p.start(start{command: command, env: p.Env, dir: p.Dir, flags: o.Options, homeFirst: asJava})
 }
 
 func (p Program) name() string { return filepath.Base(p.Args[0]) }
 
 type flagsGiven struct {
 	Options
-	help bool
+	help, runJava bool
 }
 
 func (p Program) parseFlags(args []string) (flagsGiven, []string, error) {
@@ -162,6 +175,7 @@ func (p Program) parseFlags(args []string) (flagsGiven, []string, error) {
 	f.BoolVar(&o.DryRun, "dry-run", false, "")
 	f.BoolVar(&o.JSON, "json", false, "")
 	f.BoolVar(&o.Force, "force", false, "")
+	f.BoolVar(&o.runJava, "run-java", false, "")
 	f.BoolVar(&nmt, "nmt", false, "")
 	f.StringVar(&o.GCLog, "gc-log", "", "")
 	f.StringVar(&o.HeapDump, "heap-dump", "", "")
@@ -184,21 +198,37 @@ func (p Program) parseFlags(args []string) (flagsGiven, []string, error) {
 	return o, f.Args(), nil
 }
 
-// start plans and runs one java command.
-func (p Program) start(command []string, o Options, asJava bool) error {
-	path, err := findJava(command[0], p.Env, p.Self, asJava)
+// start is one java command to plan and run.
+type start struct {
+	command []string // its first word is the name to look up
+	env     []string
+	dir     string
+	flags   Options
+	// homeFirst is for findJava.
+	homeFirst bool
+	// settled are flags of which nothing is to be added.
+	settled []string
+	// argv0 is the name to give the process; empty is the command's.
+	argv0 string
+	// before is called with the command line before java is started.
+	before func(argv []string) error
+}
+
+// start plans and runs.
+func (p Program) start(s start) error {
+	path, err := findJava(s.command[0], s.env, p.Self, s.homeFirst)
 	if err != nil {
 		return err
 	}
 	java, openErr := jdkfiles.Open(path)
-	options, problems, err := readUser(command, p.Env, p.Dir, jvmopts.ParseRelease(java.Version))
+	options, problems, err := readUser(s.command, s.env, s.dir, jvmopts.ParseRelease(java.Version))
 	if err != nil {
 		return &failure{exitUsage, err}
 	}
-	if err := checkJar(options.Command.Jar(), p.Dir); err != nil {
+	if err := checkJar(options.Command.Jar(), s.dir); err != nil {
 		return err
 	}
-	plan, err := makePlan(call{p.System, java, options, p.Env, p.Dir, o})
+	plan, err := makePlan(call{p.System, java, options, s.env, s.dir, s.flags, s.settled})
 	if err != nil {
 		return err
 	}
@@ -206,7 +236,7 @@ func (p Program) start(command []string, o Options, asJava bool) error {
 		plan.warn("not all of the JDK's files can be read: %v", openErr)
 	}
 	plan.warnings = append(problems, plan.warnings...)
-	return p.carryOut(plan, command[0], path, o)
+	return p.carryOut(plan, path, s)
 }
 
 // checkJar refuses a jar that java cannot run, with the way out.
@@ -231,18 +261,18 @@ func checkJar(jar, dir string) error {
 }
 
 // carryOut shows and runs what was planned.
-func (p Program) carryOut(plan *plan, name, path string, o Options) error {
+func (p Program) carryOut(plan *plan, path string, s start) error {
 	for _, w := range plan.warnings {
 		p.say(w)
 	}
-	args, env := plan.commandLine(name, p.Env)
-	if o.Explain {
+	args, env := plan.commandLine(cmp.Or(s.argv0, s.command[0]), s.env)
+	if s.flags.Explain {
 		if err := plan.explain(p.Stderr); err != nil {
 			return err
 		}
 	}
-	if o.DryRun {
-		if o.JSON {
+	if s.flags.DryRun {
+		if s.flags.JSON {
 			return plan.writeJSON(p.Stdout, args)
 		}
 		_, err := fmt.Fprintln(p.Stdout, shellLine(plan.options.AddedEnv(), args))
@@ -251,6 +281,11 @@ func (p Program) carryOut(plan *plan, name, path string, o Options) error {
 	if plan.disableTHP {
 		if err := p.DisableTHP(); err != nil {
 			p.say(fmt.Sprintf("huge pages cannot be switched off for this process: %v", err))
+		}
+	}
+	if s.before != nil {
+		if err := s.before(args); err != nil {
+			return err
 		}
 	}
 	if err := p.Exec(path, args, env); err != nil {

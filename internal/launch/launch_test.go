@@ -24,6 +24,7 @@ type ran struct {
 	path           string
 	args, env      []string
 	thp            bool
+	dir            string
 }
 
 // try runs the launcher with an Exec that only notes its call.
@@ -33,7 +34,7 @@ func try(t *testing.T, s System, env []string, args ...string) ran {
 	var out, errs bytes.Buffer
 	p := Program{Args: args, Env: env, Dir: t.TempDir(), Stdout: &out, Stderr: &errs, System: s,
 		Exec:       func(path string, args, env []string) error { r.path, r.args, r.env = path, args, env; return nil },
-		DisableTHP: func() error { r.thp = true; return nil }}
+		DisableTHP: func() error { r.thp = true; return nil }, Chdir: func(dir string) error { r.dir = dir; return nil }}
 	r.code = p.Run()
 	r.stdout, r.stderr = out.String(), errs.String()
 	return r

@@ -26,6 +26,8 @@ type plan struct {
 	heap       int64
 	rest       []Part
 	disableTHP bool
+	// decided are families that were decided without an option.
+	decided []jvmopts.Family
 }
 
 func (p *plan) warn(format string, args ...any) {
@@ -37,6 +39,13 @@ func (p *plan) warn(format string, args ...any) {
 func (p *plan) add(a Advice) bool {
 	if a.From == "" {
 		a.From = FromRule
+	}
+	for _, text := range a.Set {
+		for _, f := range jvmopts.FamiliesOf(text) {
+			if slices.Contains(p.decided, f) {
+				return false
+			}
+		}
 	}
 	options, conflict, ok := p.options.Add(a.Set...)
 	if !ok {
@@ -72,6 +81,8 @@ type call struct {
 	env     []string
 	dir     string
 	flags   Options
+	// settled are flags of which nothing is to be added.
+	settled []string
 }
 
 // makePlan decides. It fails only where the container is smaller than what was
@@ -81,6 +92,9 @@ func makePlan(c call) (*plan, error) {
 	p := &plan{java: c.java, options: c.options, profile: "none", budget: readBudget(c.system, release)}
 	if p.budget.Problem != nil {
 		p.warn("%v", p.budget.Problem)
+	}
+	for _, flag := range c.settled {
+		p.decided = append(p.decided, jvmopts.FamiliesOf("-XX:"+flag+"=0")...)
 	}
 	f := &facts{budget: p.budget, java: c.java, release: release, env: c.env}
 	if !c.java.HotSpot() || release.Feature == 0 {

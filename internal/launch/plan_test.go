@@ -39,7 +39,7 @@ func tryPlan(t testing.TB, s System, java *jdkfiles.Runtime, env []string, flags
 	if err != nil || len(problems) > 0 {
 		t.Fatal(err, problems)
 	}
-	return makePlan(call{s, java, o, env, "/", flags})
+	return makePlan(call{s, java, o, env, "/", flags, nil})
 }
 
 // Every JVM takes what is added, in every size of container, without a word,
@@ -125,7 +125,7 @@ func TestUserWins(t *testing.T) {
 		if i%2 == 0 {
 			s = large
 		}
-		p, err := makePlan(call{s, java, o, env, "/", Options{NMT: "summary"}})
+		p, err := makePlan(call{s, java, o, env, "/", Options{NMT: "summary"}, nil})
 		if err != nil {
 			t.Fatal(err)
 		}
