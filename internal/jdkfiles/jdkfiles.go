@@ -4,7 +4,6 @@
 package jdkfiles
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -19,13 +18,15 @@ type Runtime struct {
 	// LibJVM is the path of HotSpot's library; empty when it is not there, as
 	// with another JVM, or when Java is a script.
 	LibJVM string
-	// flags is the library's read-only data, which holds the names of its
-	// options.
-	flags []byte
+	// data is the library's read-only data, which holds its version and the
+	// names of its options; it is read when it is asked for.
+	data    []byte
+	dataErr error
+	isRead  bool
 }
 
-// Open reads the runtime of a launcher. An error leaves Version or LibJVM
-// empty: the launcher can be started all the same.
+// Open reads the runtime of a launcher. An error leaves Version empty: the
+// launcher can be started all the same.
 func Open(java string) (*Runtime, error) {
 	r := &Runtime{Java: java}
 	resolved, err := filepath.EvalSymlinks(java)
@@ -37,16 +38,24 @@ func Open(java string) (*Runtime, error) {
 	}
 	r.Home = filepath.Dir(filepath.Dir(resolved))
 	r.LibJVM = findServer(r.Home, "libjvm.so")
-	release, errRelease := ReadRelease(r.releaseFile())
-	r.Release = release
-	var errLib error
-	if r.LibJVM != "" {
-		r.flags, errLib = readOnlyData(r.LibJVM)
-	}
+	r.Release, err = ReadRelease(r.releaseFile())
 	if r.Version == "" {
-		r.Version = libraryVersion(r.flags)
+		r.Version = libraryVersion(r.readOnly())
 	}
-	return r, errors.Join(errRelease, errLib)
+	return r, err
+}
+
+// Problem says why the library could not be read, as far as that was tried; nil
+// without one.
+func (r *Runtime) Problem() error { return r.dataErr }
+
+// readOnly is the library's read-only data, empty if it cannot be had.
+func (r *Runtime) readOnly() []byte {
+	if !r.isRead && r.LibJVM != "" {
+		r.isRead = true
+		r.data, r.dataErr = readOnlyData(r.LibJVM)
+	}
+	return r.data
 }
 
 // HotSpot says that the runtime is known to be HotSpot.

@@ -21,7 +21,6 @@ type Part struct {
 
 // shape is what the estimate depends on.
 type shape struct {
-	feature int // the JDK's
 	// classes is how many will be loaded, archived those of them that come
 	// from the class archive instead of their jars.
 	classes, archived int64

@@ -232,8 +232,8 @@ func (p Program) start(s start) error {
 	if err != nil {
 		return err
 	}
-	if openErr != nil {
-		plan.warn("not all of the JDK's files can be read: %v", openErr)
+	if err := errors.Join(openErr, java.Problem()); err != nil {
+		plan.warn("not all of the JDK's files can be read: %v", err)
 	}
 	plan.warnings = append(problems, plan.warnings...)
 	return p.carryOut(plan, path, s)

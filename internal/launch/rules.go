@@ -131,7 +131,7 @@ func (f *facts) sum(heap int64) string {
 }
 
 func exitRule(p *plan, f *facts) {
-	if f.java.Has("ExitOnOutOfMemoryError") {
+	if f.release.AtLeast(jvmopts.Release{Feature: 8, Update: 92}) {
 		p.add(Advice{Set: []string{"-XX:+ExitOnOutOfMemoryError"},
 			Why: "a restart beats a service that lost a thread to OutOfMemoryError", Source: "JDK-8138745"})
 	}
@@ -167,7 +167,7 @@ func relocationRule(p *plan, f *facts) {
 }
 
 func headersRule(p *plan, f *facts) {
-	if f.release.Feature < 25 || f.release.Feature > 26 || !f.java.Has("UseCompactObjectHeaders") || jdkfiles.CompactArchive(f.java.Home) == "" {
+	if f.release.Feature < 25 || f.release.Feature > 26 || jdkfiles.CompactArchive(f.java.Home) == "" {
 		return
 	}
 	// An archive is made for one kind of headers, and not all collectors know both.

@@ -27,15 +27,12 @@ func disableTHP() error {
 // mappings alone (commit c4608d1bf7c6); and a JVM without the mitigation, that
 // came with 22, 21.0.1 and 17.0.9.
 func stacksBecomeHuge(s System, java *jdkfiles.Runtime) bool {
-	if !java.HotSpot() || java.Has("THPStackMitigation") {
-		return false
-	}
 	mode, err := linux.THPMode(s.Sys)
-	if err != nil || mode != "always" {
+	if err != nil || mode != "always" || !java.HotSpot() {
 		return false
 	}
 	kernel, err := s.Proc.KernelRelease()
-	return err == nil && kernelBefore(kernel, 6, 7)
+	return err == nil && kernelBefore(kernel, 6, 7) && !java.Has("THPStackMitigation")
 }
 
 // kernelBefore compares a release such as 6.1.0-18-amd64; one that cannot be
