@@ -197,13 +197,13 @@ func (b *bench) askPlan(ctx context.Context, r runner.Runner, o *outcome, comman
 	}
 	var plan struct {
 		Rest  []struct{ Bytes int64 }
-		Added []struct{ Option, Env string }
+		Added []struct{ Set []string }
 	}
 	if err := json.Unmarshal(out.Bytes(), &plan); err != nil || code != 0 {
 		return fmt.Errorf("%v: exit %d, %v: %s", args, code, err, errs.String())
 	}
 	for _, a := range plan.Added {
-		o.Options = append(o.Options, a.Option+a.Env)
+		o.Options = append(o.Options, a.Set...)
 	}
 	for _, part := range plan.Rest {
 		o.EstimateBytes += part.Bytes
