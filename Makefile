@@ -70,8 +70,8 @@ FUZZTIME ?= 30s
 fuzz:
 	@scripts/fuzz.sh $(FUZZTIME)
 
-# Measures the figures that docs/results states; about 45 minutes.
-bench: bench-weigh bench-verdicts bench-demo bench-options
+# Measures the figures that docs/results states; about two hours.
+bench: bench-weigh bench-verdicts bench-demo bench-options bench-exec
 
 # How much of a JVM's memory is left without an owner.
 bench-weigh: build
