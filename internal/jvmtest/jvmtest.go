@@ -116,7 +116,12 @@ type Process struct {
 // Start starts a program and ends it with the test.
 func Start(t testing.TB, name string, args ...string) *Process {
 	t.Helper()
-	p := &Process{Cmd: exec.Command(name, args...), seen: make(chan struct{}, 1), ended: make(chan struct{})}
+	return start(t, exec.Command(name, args...))
+}
+
+func start(t testing.TB, cmd *exec.Cmd) *Process {
+	t.Helper()
+	p := &Process{Cmd: cmd, seen: make(chan struct{}, 1), ended: make(chan struct{})}
 	out, w := io.Pipe()
 	p.Stdout, p.Stderr = w, w
 	p.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}

@@ -13,7 +13,8 @@ import java.util.List;
  */
 public final class Main {
     private static final List<Workload> WORKLOADS =
-            Collections.unmodifiableList(Arrays.<Workload>asList(new MemoryFiller(), new ThreadStorm(), new LiveSet(), new Verdict()));
+            Collections.unmodifiableList(Arrays.<Workload>asList(
+                    new MemoryFiller(), new ThreadStorm(), new LiveSet(), new Holder(), new Verdict()));
 
     private Main() {}
 

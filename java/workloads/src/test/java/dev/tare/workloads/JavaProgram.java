@@ -102,6 +102,11 @@ final class JavaProgram implements AutoCloseable {
         process.toHandle().destroy();
     }
 
+    void type(String text) throws IOException {
+        process.getOutputStream().write(text.getBytes(StandardCharsets.UTF_8));
+        process.getOutputStream().flush();
+    }
+
     void closeInput() throws IOException {
         process.getOutputStream().close();
     }
