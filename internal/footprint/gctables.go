@@ -24,11 +24,12 @@ func gcTables(vm *hotspot.VM, page uint64) []hotspot.GCTable {
 // claimTables claims what has the size of a collector's tables between what has
 // an owner: memory of nobody, or of the collector without a name, that goes on
 // without a gap. What is reserved for a table and not yet used belongs to it.
-func (l *layout) claimTables(segs []segment, tables []hotspot.GCTable) []claim {
+func (l *layout) claimTables(segs []segment, tables []hotspot.GCTable, stacks []int64) []claim {
+	may := func(g *segment) bool { return mayBeTable(g) && !l.guardedStack(l.at(g.start), stacks) }
 	var out []claim
 	for i := 0; i < len(segs); {
 		j := i
-		for j < len(segs) && mayBeTable(&segs[j]) && (j == i || segs[j].start == segs[j-1].end && segs[j].owner == segs[i].owner) {
+		for j < len(segs) && may(&segs[j]) && (j == i || segs[j].start == segs[j-1].end && segs[j].owner == segs[i].owner) {
 			j++
 		}
 		if j == i {

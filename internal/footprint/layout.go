@@ -216,6 +216,13 @@ func (l *layout) looksLikeStack(i int, sizes []int64) bool {
 	return slices.Contains(sizes, v.Size()) || slices.Contains(sizes, with)
 }
 
+// guardedStack says that a mapping looks like a stack and lies behind a guard:
+// that says more than the size of a table.
+func (l *layout) guardedStack(i int, sizes []int64) bool {
+	_, guarded := l.guarded(i)
+	return guarded && l.looksLikeStack(i, sizes)
+}
+
 // Metaspace cells: what metaspace reserves address space in multiples of, at
 // addresses that are multiples too: 16 MiB root chunks, four to a node, since
 // JDK 16 (JDK: src/hotspot/share/memory/metaspace/chunklevel.hpp, JEP 387),

@@ -101,6 +101,32 @@ func TestStacks(t *testing.T) {
 	}
 }
 
+// The stack of a thread that ended is kept by glibc with its guard, and could
+// by its size end with a card table.
+func TestStackThatCouldBeATable(t *testing.T) {
+	const a = 0x7f0000000000
+	vmas := []linux.VMA{
+		mapping(a, a+3*page, "---p"),
+		mapping(a+3*page, a+mib, "rw-p"),
+		// Without a guard it is the table.
+		mapping(a+2*mib, a+3*mib-3*page, "rw-p"),
+	}
+	s := &scan{
+		vmas:   vmas,
+		vm:     &hotspot.VM{StackBytes: []int64{mib}, Heap: hotspot.Region{Start: mib, End: 385 * mib}},
+		layout: newLayout(vmas, words{}, page),
+	}
+	var got []Owner
+	for _, g := range s.attribute() {
+		if g.vma.Writable() {
+			got = append(got, g.owner)
+		}
+	}
+	if want := []Owner{ThreadStacks, GC, GC}; !reflect.DeepEqual(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
 func TestClassSpace(t *testing.T) {
 	const gib = 1 << 30
 	// JDK 8: the class space begins where the heap ends, and their accessible

@@ -322,7 +322,7 @@ func (s *scan) attribute() []segment {
 func (s *scan) claimsByLook(segs []segment) []claim {
 	l := s.layout
 	tables := gcTables(s.vm, l.page)
-	out := l.claimTables(segs, tables)
+	out := l.claimTables(segs, tables, s.stackSizes())
 	named := out
 	for _, g := range segs {
 		if g.owner != Unattributed || !g.vma.Writable() ||
@@ -332,6 +332,7 @@ func (s *scan) claimsByLook(segs []segment) []claim {
 		}
 		i := l.at(g.start)
 		table, isTable := l.sideTable(i, tables)
+		isTable = isTable && !l.guardedStack(i, s.stackSizes())
 		// A table is large, and searching it for chunks takes long.
 		if _, chunk := l.chunkAt(g.start); chunk || !isTable || table != g.span {
 			out = append(out, l.chunks(g.span)...)
