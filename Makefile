@@ -9,7 +9,7 @@ JAVA_SOURCES := $(shell find java -name '*.java' -o -name pom.xml -o -path '*/sr
 JARS         := bin/sysinfo.jar bin/workloads.jar
 STATICCHECK  := honnef.co/go/tools/cmd/staticcheck@v0.8.1
 
-.PHONY: build test demo lint fmt fuzz bench bench-weigh bench-verdicts bench-demo bench-options bench-exec experiments test-go test-java setup-build setup-test clean FORCE
+.PHONY: build test demo lint fmt fuzz bench bench-truth bench-weigh bench-cost bench-verdicts bench-demo bench-options bench-exec experiments test-go test-java setup-build setup-test clean FORCE
 
 build: setup-build bin/tare bin/tare-exec $(JARS)
 
@@ -50,7 +50,7 @@ test-go:
 	$(GO) test -count=1 -p 1 -timeout 45m ./...
 
 lint:
-	@test -z "$$(gofmt -l cmd internal)" || { gofmt -l cmd internal; echo 'not formatted: make fmt'; exit 1; }
+	@test -z "$$(gofmt -l bench cmd internal)" || { gofmt -l bench cmd internal; echo 'not formatted: make fmt'; exit 1; }
 	$(GO) vet ./...
 	$(GO) run $(STATICCHECK) ./...
 	GOARCH=arm64 $(GO) build -o /dev/null ./cmd/tare
@@ -58,7 +58,7 @@ lint:
 	GOARCH=arm64 $(GO) vet ./...
 
 fmt:
-	gofmt -w cmd internal
+	gofmt -w bench cmd internal
 
 # How little memory does the demo service need? About five minutes.
 demo: build
@@ -70,13 +70,29 @@ FUZZTIME ?= 30s
 fuzz:
 	@scripts/fuzz.sh $(FUZZTIME)
 
-# Measures the figures that docs/results states; about two hours.
-bench: bench-weigh bench-verdicts bench-demo bench-options bench-exec
+# Measures the figures that docs/results states; about three hours, on a machine
+# that does nothing else.
+bench: bench-truth bench-weigh bench-cost bench-verdicts bench-demo bench-options bench-exec
+
+# Whether rows agree with what programs know to hold, and with what JVMs say of
+# each page.
+bench-truth: build
+	@scripts/jdks.sh
+	$(GO) test ./internal/footprint -count=1 -timeout 30m -run 'RowsAgreeWithTheTruth|PagesAreFiled' \
+	  -truth.all -truth.out $(CURDIR)/docs/results/truth.md -misfiled.out $(CURDIR)/docs/results/misfiled.md
 
 # How much of a JVM's memory is left without an owner.
 bench-weigh: build
 	@scripts/jdks.sh
+	@scripts/bench-jars.sh
 	$(GO) run ./bench/weigh -cache $(TARE_CACHE)
+
+# How long a weighing takes beside jcmd and pmap, and what it costs the JVM and
+# the machine. Needs 12 GiB of free memory.
+bench-cost: build
+	@scripts/setup.sh build bench
+	@scripts/jdks.sh
+	$(GO) run ./bench/cost -cache $(TARE_CACHE)
 
 # Whether the verdicts on labelled programs are right, five times each.
 bench-verdicts: build

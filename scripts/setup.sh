@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs through apt what building and testing need, and only what is missing:
 #
-#   scripts/setup.sh [build|test]...      default: both
+#   scripts/setup.sh [build|test|bench]...      default: build and test
 #
 # It says what it installs and why, and nothing when all is there. On a machine
 # without apt or root it names what is missing and how to get it, and exits 1.
@@ -39,6 +39,7 @@ test  | patchelf                         | patchelf             | runs JDKs buil
 test  | /usr/lib/*/libjemalloc.so.2      | libjemalloc2         | takes the place of malloc in JVMs of the tests
 test  | /usr/lib/*/libtcmalloc_minimal.so.4 | libtcmalloc-minimal4 | the same
 test  | /usr/lib/postgresql/*/bin/initdb | postgresql           | holds the history of the demo service in its tests
+bench | pmap                             | procps               | is what a weighing is compared with
 '
 
 fail() { printf 'setup: error: %s\n' "$*" >&2; exit 1; }
@@ -120,7 +121,7 @@ main() {
   local groups=("$@") group lines
   [[ ${#groups[@]} -gt 0 ]] || groups=(build test)
   for group in "${groups[@]}"; do
-    [[ $group == build || $group == test ]] || fail "no such group: $group. Usage: scripts/setup.sh [build|test]..."
+    [[ $group =~ ^(build|test|bench)$ ]] || fail "no such group: $group. Usage: scripts/setup.sh [build|test|bench]..."
   done
   if [[ " ${groups[*]} " == *" build "* ]]; then
     check_go

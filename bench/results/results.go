@@ -66,18 +66,21 @@ func field(path, name string) string {
 	return "unknown"
 }
 
-// Spread shows the minimum, median and maximum of some values.
+// Spread shows the median, minimum and maximum of some values.
 func Spread(values []float64, format string) string {
 	if len(values) == 0 {
 		return "none"
 	}
-	v := slices.Clone(values)
-	slices.Sort(v)
-	median := v[len(v)/2]
-	if len(v)%2 == 0 {
-		median = (v[len(v)/2-1] + v[len(v)/2]) / 2
+	return fmt.Sprintf(format+" ("+format+" … "+format+")", Median(values), slices.Min(values), slices.Max(values))
+}
+
+// Median is the median of some values, 0 of none.
+func Median(values []float64) float64 {
+	if len(values) == 0 {
+		return 0
 	}
-	return fmt.Sprintf(format+" ("+format+" … "+format+")", median, v[0], v[len(v)-1])
+	v := slices.Sorted(slices.Values(values))
+	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
 }
 
 // Reached says in words whether a goal was met.

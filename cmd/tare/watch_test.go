@@ -17,6 +17,7 @@ import (
 
 	"tare/internal/footprint"
 	"tare/internal/jvmtest"
+	"tare/internal/pty"
 )
 
 // runAsTare makes the test binary be tare.
@@ -195,26 +196,12 @@ type terminal struct {
 
 func newTerminal(t *testing.T) *terminal {
 	t.Helper()
-	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
+	master, slave, err := pty.Open(80, 24)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { master.Close() })
-	fd := int(master.Fd())
-	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
-		t.Fatal(err)
-	}
-	n, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
-	if err != nil {
-		t.Fatal(err)
-	}
-	slave, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|syscall.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { slave.Close() })
+	t.Cleanup(func() { master.Close(); slave.Close() })
 	term := &terminal{master: master, slave: slave}
-	term.resize(t, 80, 24)
 	go func() {
 		buf := make([]byte, 4096)
 		for {
@@ -232,7 +219,7 @@ func newTerminal(t *testing.T) *terminal {
 
 func (term *terminal) resize(t *testing.T, width, height uint16) {
 	t.Helper()
-	if err := unix.IoctlSetWinsize(int(term.master.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Col: width, Row: height}); err != nil {
+	if err := pty.Resize(term.master, width, height); err != nil {
 		t.Fatal(err)
 	}
 }

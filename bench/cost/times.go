@@ -1,0 +1,157 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"tare/bench/program"
+	"tare/bench/results"
+	"tare/internal/footprint"
+	"tare/internal/linux"
+)
+
+// size is a JVM to weigh.
+type size struct {
+	name            string
+	threads, heapKB int
+	heap            string // its limit
+	goal            time.Duration
+	// needs is the memory that the machine must have left.
+	needs int64
+	// rounds bounds the rounds where each takes long; 0 does not.
+	rounds int
+}
+
+var sizes = []size{
+	{name: "100 threads", threads: 100, heapKB: 100, heap: "128m", goal: 15 * time.Millisecond, needs: 1 << 30},
+	{name: "1000 threads", threads: 1000, heapKB: 100, heap: "512m", goal: 40 * time.Millisecond, needs: 2 << 30},
+	{name: "10 000 threads", threads: 10_000, heapKB: 10, heap: "1g", goal: 300 * time.Millisecond, needs: 4 << 30, rounds: 7},
+	{name: "8 GiB of heap", threads: 8, heapKB: 1 << 20, heap: "9g", goal: 120 * time.Millisecond, needs: 12 << 30},
+}
+
+// tool is one way to look at a JVM.
+type tool struct {
+	name string
+	look func(home string, pid int) error
+}
+
+var tools = []tool{
+	{"tare weigh", func(_ string, pid int) error { return command("bin/tare", "weigh", strconv.Itoa(pid)) }},
+	{"weighing alone", func(_ string, pid int) error {
+		_, err := footprint.Weigh(context.Background(), pid, footprint.Options{})
+		return err
+	}},
+	{"jcmd summary", func(home string, pid int) error {
+		return command(filepath.Join(home, "bin", "jcmd"), strconv.Itoa(pid), "VM.native_memory", "summary")
+	}},
+	{"jcmd detail", func(home string, pid int) error {
+		return command(filepath.Join(home, "bin", "jcmd"), strconv.Itoa(pid), "VM.native_memory", "detail")
+	}},
+	{"pmap -X", func(_ string, pid int) error { return command("pmap", "-X", strconv.Itoa(pid)) }},
+}
+
+func command(name string, args ...string) error {
+	cmd := exec.Command(name, args...)
+	var errs strings.Builder
+	cmd.Stdout, cmd.Stderr = io.Discard, &errs
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("%s: %w: %s", strings.Join(cmd.Args, " "), err, errs.String())
+	}
+	return nil
+}
+
+// times compares how long the tools take on the same JVMs.
+func times(opts options) (string, error) {
+	var b strings.Builder
+	fmt.Fprintf(&b, "## Time\n\nMilliseconds, median (minimum … maximum) of up to %d rounds; each round asks all tools one after the other, beginning with\n"+
+		"another each time, about the same JVM (memory filler, native memory tracking at detail, idle). All but \"weighing alone\"\n"+
+		"are whole processes from start to end; that one is without the start and the report of `tare weigh`. \"×\" is how many\n"+
+		"times as long as `tare weigh` it took, median of the rounds.\n\n| JVM | JDK | Rss MiB |", opts.repeats)
+	for _, t := range tools {
+		fmt.Fprintf(&b, " %s |", t.name)
+	}
+	b.WriteString(" × summary | × detail | × pmap | goal ms | alone | process |\n|---|---|---|" + strings.Repeat("---|", len(tools)) + "---|---|---|---|---|---|\n")
+	for _, s := range sizes {
+		for _, jdk := range opts.jdks {
+			line, err := timeSize(opts, jdk, s)
+			if err != nil {
+				return "", fmt.Errorf("JDK %s, %s: %w", jdk, s.name, err)
+			}
+			fmt.Println(line)
+			b.WriteString(line + "\n")
+		}
+	}
+	b.WriteString("\n\"alone\" and \"process\" say whether the median of the weighing alone, and of the whole process, is within the goal.\n\n")
+	return b.String(), nil
+}
+
+func timeSize(opts options, jdk string, s size) (string, error) {
+	info, err := linux.NewFS("/proc").MemInfo()
+	if err != nil {
+		return "", err
+	}
+	if info.Available < s.needs {
+		return "", fmt.Errorf("%d MiB of memory are available, %d are needed: stop other programs", info.Available>>20, s.needs>>20)
+	}
+	home := opts.home(jdk)
+	p, err := program.Filler(filepath.Join(home, "bin", "java"), []string{"-XX:NativeMemoryTracking=detail", "-Xmx" + s.heap}, s.threads, s.heapKB, 50)
+	if err != nil {
+		return "", err
+	}
+	defer p.Stop()
+	rounds := opts.repeats
+	if s.rounds > 0 {
+		rounds = min(rounds, s.rounds)
+	}
+	took, err := rotate(home, p.PID(), rounds)
+	if err != nil {
+		return "", err
+	}
+	f, err := footprint.Weigh(context.Background(), p.PID(), footprint.Options{})
+	if err != nil {
+		return "", err
+	}
+	return s.line(f, took), nil
+}
+
+// rotate asks all tools in each round, beginning with another each time, and
+// returns the milliseconds of each tool by round. A first round, in which the
+// JVM and the files of the tools are not yet warm, is thrown away.
+func rotate(home string, pid, rounds int) ([][]float64, error) {
+	took := make([][]float64, len(tools))
+	for round := -1; round < rounds; round++ {
+		for i := range tools {
+			n := (i + round + 1) % len(tools)
+			start := time.Now()
+			if err := tools[n].look(home, pid); err != nil {
+				return nil, err
+			}
+			if round >= 0 {
+				took[n] = append(took[n], float64(time.Since(start).Microseconds())/1000)
+			}
+		}
+	}
+	return took, nil
+}
+
+func (s size) line(f *footprint.Footprint, took [][]float64) string {
+	line := fmt.Sprintf("| %s | %s | %.0f |", s.name, f.JDK, float64(f.RSSBytes)/(1<<20))
+	for _, t := range took {
+		line += " " + results.Spread(t, "%.1f") + " |"
+	}
+	for _, t := range took[2:] {
+		ratios := make([]float64, len(t))
+		for i := range t {
+			ratios[i] = t[i] / took[0][i]
+		}
+		line += fmt.Sprintf(" %.1f |", results.Median(ratios))
+	}
+	goal := float64(s.goal.Milliseconds())
+	return line + fmt.Sprintf(" %.0f | %s | %s |", goal, results.Reached(results.Median(took[1]) <= goal), results.Reached(results.Median(took[0]) <= goal))
+}
