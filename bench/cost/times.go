@@ -32,7 +32,7 @@ var sizes = []size{
 	{name: "100 threads", threads: 100, heapKB: 100, heap: "128m", goal: 15 * time.Millisecond, needs: 1 << 30},
 	{name: "1000 threads", threads: 1000, heapKB: 100, heap: "512m", goal: 40 * time.Millisecond, needs: 2 << 30},
 	{name: "10 000 threads", threads: 10_000, heapKB: 10, heap: "1g", goal: 300 * time.Millisecond, needs: 4 << 30, rounds: 7},
-	{name: "8 GiB of heap", threads: 8, heapKB: 1 << 20, heap: "9g", goal: 120 * time.Millisecond, needs: 12 << 30},
+	{name: "8 GiB of heap", threads: 80, heapKB: 8 << 20 / 80, heap: "10g", goal: 120 * time.Millisecond, needs: 12 << 30},
 }
 
 // tool is one way to look at a JVM.
