@@ -47,10 +47,7 @@ func (sr *Series) readVM(mem hotspot.Memory, t *hotspot.Target) (*hotspot.VM, er
 		}
 		sr.birth, sr.libjvm, sr.structs, sr.last = t.Birth, t.LibjvmBase, structs, nil
 	}
-	if sr.Full {
-		return hotspot.ReadVMAgain(mem, sr.structs, nil), nil
-	}
-	sr.last = hotspot.ReadVMAgain(mem, sr.structs, sr.last)
+	sr.last = hotspot.ReadVMAgain(mem, sr.structs, sr.last, !sr.Full)
 	return sr.last, nil
 }
 

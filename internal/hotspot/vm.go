@@ -94,15 +94,16 @@ func ReadVM(mem Memory, base uint64) (*VM, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.readVM(mem, nil), nil
+	return s.readVM(mem, nil, false), nil
 }
 
 // ReadVMAgain reads a JVM that was read before, by the tables that were read
-// then, and keeps of last, which may be nil, what cannot have changed: version,
-// flags, and the classes unless any was loaded or unloaded. Flags that can be
-// set while the JVM runs decide on nothing that is read here.
-func ReadVMAgain(mem Memory, s *Structs, last *VM) *VM {
-	return s.of(mem).readVM(mem, last)
+// then, and keeps of last, which may be nil, what cannot have changed: the
+// classes unless any was loaded or unloaded, and with keepFlags version and
+// flags. Flags that can be set while the JVM runs decide on nothing that is read
+// here.
+func ReadVMAgain(mem Memory, s *Structs, last *VM, keepFlags bool) *VM {
+	return s.of(mem).readVM(mem, last, keepFlags)
 }
 
 // vmPart is a part of what is read of a JVM.
@@ -111,10 +112,13 @@ type vmPart struct {
 	read func(*Structs) error
 }
 
-func (s *Structs) readVM(mem Memory, last *VM) *VM {
+func (s *Structs) readVM(mem Memory, last *VM, keepFlags bool) *VM {
 	vm := &VM{}
+	if last != nil && len(last.Problems) > 0 {
+		last = nil
+	}
 	parts := []vmPart{{"version", vm.readVersion}, {"flags", vm.readFlags}}
-	if last != nil && len(last.Problems) == 0 {
+	if last != nil && keepFlags {
 		parts = nil
 		vm.Version, vm.Major, vm.Collector, vm.NMT, vm.Flags = last.Version, last.Major, last.Collector, last.NMT, last.Flags
 		vm.ClassSpaceBytes, vm.StackBytes = last.ClassSpaceBytes, last.StackBytes
