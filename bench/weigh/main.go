@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"tare/bench/program"
 	"tare/bench/results"
@@ -29,7 +28,7 @@ func main() {
 	}
 }
 
-// goals are the largest unattributed shares of Rss, in percent.
+// goal is the largest share of Rss that may be unattributed, in percent.
 func goal(jdk, tracking string) float64 {
 	switch {
 	case tracking == "detail":
@@ -52,10 +51,10 @@ func run(cache string, jdks []string, repeats int, only string) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Median (minimum … maximum) of %d weighings of one JVM each. The goals: at most 0.5 %% of Rss unattributed (1 %% on\n"+
 		"JDK 8) with native memory tracking off and nothing asked of the JVM, at most 0.05 %% with it at detail (`--attach`). The\n"+
-		"rows of each weighing add up to its Rss to the byte. \"Off by\" is smaps_rollup's Rss, read directly after the scan, less\n"+
+		"rows of a weighing must add up to its Rss to the byte. \"Off by\" is smaps_rollup's Rss, read directly after the scan, less\n"+
 		"the sum of the rows.\n\n", repeats)
-	fmt.Fprintln(&b, "| JDK | program | tracking | Rss MiB | unattributed % | off by KiB | weighed in ms | goal |")
-	fmt.Fprintln(&b, "|---|---|---|---|---|---|---|---|")
+	fmt.Fprintln(&b, "| JDK | program | tracking | Rss MiB | unattributed % | off by KiB | goal |")
+	fmt.Fprintln(&b, "|---|---|---|---|---|---|---|")
 	all := tally{worst: map[string]float64{}}
 	for _, jdk := range jdks {
 		for _, s := range subjects {
@@ -94,8 +93,8 @@ func (t *tally) add(m *measured, jdk, name, nmt string) string {
 	if !ok {
 		t.missed = append(t.missed, fmt.Sprintf("JDK %s %s, tracking %s", jdk, name, nmt))
 	}
-	return fmt.Sprintf("| %s | %s | %s | %s | %s | %s | %s | %s |", m.jdk, name, nmt, results.Spread(m.rss, "%.1f"),
-		results.Spread(m.rest, "%.3f"), results.Spread(m.off, "%.0f"), results.Spread(m.millis, "%.1f"), results.Reached(ok))
+	return fmt.Sprintf("| %s | %s | %s | %s | %s | %s | %s |", m.jdk, name, nmt, results.Spread(m.rss, "%.1f"),
+		results.Spread(m.rest, "%.3f"), results.Spread(m.off, "%.0f"), results.Reached(ok))
 }
 
 func (t *tally) summary() string {
@@ -109,9 +108,9 @@ func (t *tally) summary() string {
 
 // measured holds one value per weighing.
 type measured struct {
-	jdk                    string
-	rss, rest, off, millis []float64
-	inexact                int // weighings whose rows do not add up
+	jdk            string
+	rss, rest, off []float64
+	inexact        int // weighings whose rows do not add up
 }
 
 func measure(cache, jdk string, s subject, nmt string, repeats int) (*measured, error) {
@@ -138,17 +137,16 @@ func measure(cache, jdk string, s subject, nmt string, repeats int) (*measured, 
 	}
 	m := &measured{}
 	for range repeats {
-		start := time.Now()
 		f, err := footprint.Weigh(ctx, p.PID(), footprint.Options{Attach: nmt == "detail"})
 		if err != nil {
 			return nil, err
 		}
-		m.add(f, time.Since(start))
+		m.add(f)
 	}
 	return m, nil
 }
 
-func (m *measured) add(f *footprint.Footprint, took time.Duration) {
+func (m *measured) add(f *footprint.Footprint) {
 	rest, _ := f.Row(footprint.Unattributed)
 	var sum int64
 	for _, r := range f.Rows {
@@ -161,5 +159,4 @@ func (m *measured) add(f *footprint.Footprint, took time.Duration) {
 	m.rss = append(m.rss, float64(f.RSSBytes)/(1<<20))
 	m.rest = append(m.rest, 100*float64(rest.ResidentBytes)/float64(f.RSSBytes))
 	m.off = append(m.off, float64(f.RollupRSSBytes-f.RSSBytes)/1024)
-	m.millis = append(m.millis, float64(took.Microseconds())/1000)
 }
