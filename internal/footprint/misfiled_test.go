@@ -27,8 +27,12 @@ const maxMisfiled = 0.01
 // filing compares a row with the reference, in resident bytes.
 type filing struct {
 	right   int64 // what the reference gives the row
-	foreign int64 // in the row, and another's by the reference
+	foreign int64 // in the row, and another's or nobody's by the reference
 	missing int64 // in another row, and this one's by the reference
+	// kept is the part of foreign in stacks that no thread stands on: glibc
+	// keeps the stack of a thread that ended for the next one, and the JVM
+	// forgets it.
+	kept int64
 }
 
 // share is the larger of the two errors as a part of what is right.
@@ -36,7 +40,7 @@ func (f filing) share() float64 {
 	if f.right == 0 {
 		return 0
 	}
-	return float64(max(f.foreign, f.missing)) / float64(f.right)
+	return float64(max(f.foreign-f.kept, f.missing)) / float64(f.right)
 }
 
 // misfiled compares two ways to give the same resident pages an owner, page by
@@ -150,9 +154,9 @@ func TestPagesAreFiledAsTheJVMSays(t *testing.T) {
 					fmt.Fprintf(&b, "| %s | %s | %s |", jdk, gc, p.name)
 					for _, o := range judged {
 						f := all[o]
-						fmt.Fprintf(&b, " %d / %d / %d |", f.right>>10, f.missing>>10, f.foreign>>10)
+						fmt.Fprintf(&b, " %d / %d / %d |", f.right>>10, f.missing>>10, (f.foreign-f.kept)>>10)
 					}
-					b.WriteString("\n")
+					fmt.Fprintf(&b, " %d |\n", all[ThreadStacks].kept>>10)
 				})
 			}
 		}
@@ -183,6 +187,9 @@ func fileTwice(t *testing.T, p program, major int, gc string) (jdk string, all m
 	for range 5 {
 		run := p.start(t, jvmtest.Java(t, major), []string{
 			"-Xmx128m", "-XX:+Use" + gc + "GC", "-XX:NativeMemoryTracking=detail", "-Xshare:auto",
+			// An idle compiler thread that ends between the two views would be
+			// in one of them alone.
+			"-XX:+IgnoreUnrecognizedVMOptions", "-XX:-UseDynamicNumberOfCompilerThreads",
 		})
 		if jdk, all = fileProcess(t, run.PID()); all[CDS].right > 0 || major >= 17 {
 			break
@@ -217,7 +224,22 @@ func fileProcess(t *testing.T, pid int) (jdk string, all map[Owner]filing) {
 	// What the JVM did not name is by the kernel's name for the mapping alone,
 	// nobody's: the layouts that a weighing goes by are what is judged here.
 	reference := partition(s.vmas, trackingClaims(s.regions, s.vm))
-	return s.vm.Version, misfiled(alone, reference, s.runs)
+	all = misfiled(alone, reference, s.runs)
+	stacks := all[ThreadStacks]
+	stacks.kept = min(s.keptStacks(alone), stacks.foreign)
+	all[ThreadStacks] = stacks
+	return s.vm.Version, all
+}
+
+// keptStacks counts the resident bytes of stacks that no thread stands on.
+func (s *scan) keptStacks(segs []segment) (n int64) {
+	counts, _ := resident(segs, s.runs)
+	for _, st := range s.stacksOf(segs, counts) {
+		if st.tid == 0 {
+			n += st.resident
+		}
+	}
+	return n
 }
 
 func writeMisfiled(t *testing.T, rows string, worst float64) {
@@ -225,8 +247,10 @@ func writeMisfiled(t *testing.T, rows string, worst float64) {
 		"Two programs (a memory filler with 1000 threads, and sysinfo after 500 requests; `-Xmx128m`, native memory tracking at\n"+
 			"detail, one run each) are weighed without asking them. Then they are asked (`VM.native_memory detail`), and the same\n"+
 			"resident pages are filed by the regions that it names. Each cell is KiB: right / missing / foreign. \"Missing\" are pages of the row that were in another or in none, \"foreign\" pages of\n"+
-			"others that were in the row. The goal: each at most %.0f %% of what is right.\n\n"+
-			"| JDK | collector | program | %s |\n|---|---|---|%s\n%s\n"+
+			"others or of nobody that were in the row. The goal: each at most %.0f %% of what is right. \"Kept\" are stacks that no\n"+
+			"thread stands on: glibc keeps those of ended threads for the next, and the JVM forgets them; they are in thread-stacks,\n"+
+			"and not counted as foreign.\n\n"+
+			"| JDK | collector | program | %s | kept |\n|---|---|---|%s---|\n%s\n"+
 			"The largest error: %.2f %% (goal %.0f %%: %s).\n",
 		100*maxMisfiled, names(judged), strings.Repeat("---|", len(judged)), rows, worst, 100*maxMisfiled, results.Reached(worst <= 100*maxMisfiled)))
 	if err := os.WriteFile(*misfiledOut, []byte(text), 0o644); err != nil {
