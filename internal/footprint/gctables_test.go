@@ -24,7 +24,7 @@ func TestClaimTables(t *testing.T) {
 	// Not a table: a large chunk of malloc of that size.
 	vmas = append(vmas, mapping(80*mib, 88*mib, "rw-p"))
 	mem := words{80 * mib: 0, 80*mib + 8: 8*mib | mmapped}
-	for _, c := range newLayout(vmas, mem, page).claimTables(partition(vmas, nil), tables) {
+	for _, c := range newLayout(vmas, mem, page).claimTables(partition(vmas, nil), tables, nil) {
 		if c.owner != GC || c.part != "bitmap" {
 			t.Errorf("claim %+v", c)
 		}

@@ -113,7 +113,7 @@ func TestStackThatCouldBeATable(t *testing.T) {
 	}
 	s := &scan{
 		vmas:   vmas,
-		vm:     &hotspot.VM{StackBytes: []int64{mib}, Heap: hotspot.Region{Start: mib, End: 385 * mib}},
+		vm:     &hotspot.VM{StackBytes: []int64{mib}, GCTables: []hotspot.GCTable{{Name: "card table", Bytes: 768 << 10}}},
 		layout: newLayout(vmas, words{}, page),
 	}
 	var got []Owner

@@ -213,9 +213,10 @@ func fileProcess(t *testing.T, pid int) (jdk string, all map[Owner]filing) {
 		t.Fatal(err)
 	}
 	s.layout = newLayout(s.vmas, mem, uint64(os.Getpagesize()))
+	s.malloc = s.layout.readMalloc()
 	s.readStackPointers(proc)
 	alone := s.attribute()
-	if err := s.readTracking(t.Context(), proc); err != nil {
+	if err := s.ask(t.Context(), Options{Proc: proc}); err != nil {
 		t.Fatal(err)
 	}
 	if len(s.notes) > 0 || len(s.regions) == 0 {
