@@ -1,0 +1,129 @@
+package plot
+
+import (
+	"fmt"
+	"html"
+	"strconv"
+)
+
+// Bars is horizontal bars in groups: one bar of each group for each of Names.
+type Bars struct {
+	// Title and Desc are as in Chart.
+	Title, Desc string
+	// Unit stands behind the values.
+	Unit string
+	// Names are those of the bars of a group, Tones their colours.
+	Names  []string
+	Tones  []Tone
+	Groups []Group
+}
+
+// Group is one group of bars.
+type Group struct {
+	Name string
+	Bars []Bar
+}
+
+// Bar is one value. Low and High are its interval, both zero for none.
+type Bar struct{ Value, Low, High float64 }
+
+const (
+	barHeight = 13
+	groupGap  = 11
+)
+
+// SVG is the chart for a width in pixels. Bars that are no finite numbers, or
+// negative, are left out.
+func (c Bars) SVG(width int) string {
+	w := float64(width)
+	names := w * 0.3
+	if width <= Narrow {
+		names = 0 // above the bars
+	}
+	most := c.most()
+	room := w - names - textWidth("0000.0 "+c.Unit) - 8
+	var b canvas
+	body := &canvas{}
+	y := c.legend(body, w)
+	for _, g := range c.Groups {
+		if names == 0 {
+			body.text(0, y+11, "start", "", g.Name)
+			y += 17
+		} else {
+			body.text(names-8, y+barHeight*float64(len(g.Bars))/2+4, "end", "", g.Name)
+		}
+		for i, bar := range g.Bars {
+			c.bar(body, g, i, bar, names, y, room/most)
+			y += barHeight + 2
+		}
+		y += groupGap
+	}
+	b.open(c.Title, c.Desc, w, y, "bars")
+	b.WriteString(body.String())
+	return b.close()
+}
+
+// most is the largest value to be drawn, 1 where there is none.
+func (c Bars) most() float64 {
+	most := 0.0
+	for _, g := range c.Groups {
+		for _, bar := range g.Bars {
+			if bar.drawn() {
+				most = max(most, bar.Value, bar.High)
+			}
+		}
+	}
+	if most == 0 {
+		return 1
+	}
+	return most
+}
+
+func (b Bar) drawn() bool {
+	return isFinite(b.Value) && isFinite(b.Low) && isFinite(b.High) && b.Value >= 0 && b.Low >= 0 && b.High >= 0
+}
+
+// legend names the bars where a group has several, and returns its height.
+func (c Bars) legend(b *canvas, width float64) float64 {
+	if len(c.Names) < 2 {
+		return 4
+	}
+	x, y := 0.0, 12.0
+	for i, name := range c.Names {
+		if w := 30 + textWidth(name); x > 0 && x+w > width {
+			x, y = 0, y+18
+		}
+		b.addf(`<rect class="bar %s" x="%s" y="%s" width="12" height="12"/>`, c.tone(i), num(x), num(y-10))
+		b.text(x+17, y, "start", "", name)
+		x += 30 + textWidth(name)
+	}
+	return y + 14
+}
+
+func (c Bars) tone(i int) Tone {
+	if i < len(c.Tones) {
+		return c.Tones[i]
+	}
+	return Main
+}
+
+func (c Bars) bar(b *canvas, g Group, i int, bar Bar, x, y, scale float64) {
+	if !bar.drawn() {
+		return
+	}
+	name := ""
+	if i < len(c.Names) {
+		name = ", " + c.Names[i]
+	}
+	title := html.EscapeString(fmt.Sprintf("%s%s: %s %s", g.Name, name, decimal(bar.Value), c.Unit))
+	b.addf(`<rect class="bar %s" x="%s" y="%s" width="%s" height="%d" rx="1.5"><title>%s</title></rect>`, c.tone(i), num(x), num(y), num(max(0.5, bar.Value*scale)), barHeight, title)
+	end := bar.Value
+	if bar.Low != 0 || bar.High != 0 {
+		end = max(end, bar.High)
+		b.addf(`<path class="base" d="M%s %sH%s"/>`, num(x+bar.Low*scale), num(y+barHeight/2), num(x+bar.High*scale))
+	}
+	b.text(x+end*scale+5, y+11, "start", "value", decimal(bar.Value)+" "+c.Unit)
+}
+
+// decimal is a value with one decimal, as its neighbours have.
+func decimal(v float64) string { return strconv.FormatFloat(v, 'f', 1, 64) }

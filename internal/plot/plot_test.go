@@ -1,0 +1,161 @@
+package plot
+
+import (
+	"encoding/xml"
+	"errors"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// inside checks that an SVG is well formed, is named, and has all marks and
+// text within its box; it returns the number of elements by class.
+func inside(t *testing.T, svg string) map[string]int {
+	t.Helper()
+	d := xml.NewDecoder(strings.NewReader(svg))
+	counts := map[string]int{}
+	var w, h float64
+	titles := 0
+	for {
+		tok, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatalf("%v in %s", err, svg)
+		}
+		e, ok := tok.(xml.StartElement)
+		if !ok {
+			continue
+		}
+		a := map[string]string{}
+		for _, attr := range e.Attr {
+			a[attr.Name.Local] = attr.Value
+		}
+		if strings.Contains(svg, "NaN") || strings.Contains(svg, "Inf") {
+			t.Fatalf("no numbers in %s", svg)
+		}
+		number := func(name string) float64 {
+			v, err := strconv.ParseFloat(a[name], 64)
+			if err != nil {
+				t.Fatalf("%s of %v: %v", name, e, err)
+			}
+			return v
+		}
+		within := func(x, y float64) {
+			if x < -1 || x > w+1 || y < -1 || y > h+1 {
+				t.Errorf("%s at %g, %g is outside of %g by %g", e.Name.Local, x, y, w, h)
+			}
+		}
+		switch e.Name.Local {
+		case "svg":
+			w, h = number("width"), number("height")
+		case "title":
+			titles++
+		case "circle":
+			within(number("cx"), number("cy"))
+		case "rect":
+			within(number("x"), number("y"))
+			within(number("x")+number("width"), number("y")+number("height"))
+		case "text":
+			within(number("x"), number("y"))
+		}
+		for _, class := range strings.Fields(a["class"]) {
+			counts[class]++
+		}
+	}
+	if titles == 0 || !strings.Contains(svg, `role="img"`) {
+		t.Errorf("no accessible name: %s", svg)
+	}
+	return counts
+}
+
+var chart = Chart{Title: "Memory & throughput", Desc: "x < y", X: Axis{Label: "limit, MiB", Unit: " MiB", Loose: true}, Y: Axis{Label: "requests/s", Unit: "/s"},
+	Series: []Series{
+		{Name: "frontier", Tone: Main, Line: true, Steps: true, Points: []Point{{X: 150, Y: 90}, {X: 304, Y: 117}}},
+		{Name: "passed", Tone: Muted, Points: []Point{{X: 166, Y: 178, Low: 160, High: 190, Label: "recommended"}, {X: 304, Y: 117, Label: "as given"}}},
+		{Name: "failed", Tone: Bad, Shape: Cross, Points: []Point{{X: 150, Y: 20, Title: "trial 7: oom-killed"}, {X: 160, Y: math.NaN()}, {X: math.Inf(1), Y: 3}}},
+	},
+	Rules: []Rule{{At: 117, Label: "ample memory", Tone: Muted}, {At: 170, Vertical: true, Label: "knee", Tone: Bad}},
+}
+
+func TestChart(t *testing.T) {
+	for _, width := range []int{Wide, Narrow} {
+		svg := chart.SVG(width)
+		n := inside(t, svg)
+		if n["dot"] != 3 || n["cross"] != 2 || n["interval"] != 1 || n["rule"] != 2 || n["line"] != 2 || n["label"] != 4 { // with the legend's
+			t.Errorf("%d wide: %v", width, n)
+		}
+		for _, want := range []string{"trial 7: oom-killed", "Memory &amp; throughput", "passed: 166 MiB, 178/s", "x &lt; y"} {
+			if !strings.Contains(svg, want) {
+				t.Errorf("%d wide: no %q in %s", width, want, svg)
+			}
+		}
+	}
+}
+
+func TestEmptyChart(t *testing.T) {
+	inside(t, Chart{Title: "nothing"}.SVG(Wide))
+	inside(t, Bars{Title: "nothing"}.SVG(Narrow))
+}
+
+func TestBars(t *testing.T) {
+	b := Bars{Title: "Footprint", Unit: "MiB", Names: []string{"baseline", "recommended"}, Tones: []Tone{Other, Main}, Groups: []Group{
+		{"Java heap", []Bar{{Value: 78}, {Value: 52, Low: 50, High: 54}}},
+		{"Thread stacks <3>", []Bar{{Value: 0}, {Value: math.NaN()}}},
+		{"malloc", []Bar{{Value: -1}, {Value: 37.4}}},
+	}}
+	for _, width := range []int{Wide, Narrow} {
+		svg := b.SVG(width)
+		if n := inside(t, svg); n["bar"] != 2+4 || n["value"] != 4 || n["base"] != 1 {
+			t.Errorf("%d wide: %v in %s", width, n, svg)
+		}
+	}
+}
+
+func TestScale(t *testing.T) {
+	tests := []struct {
+		values []float64
+		loose  bool
+		want   string
+	}{
+		{[]float64{150, 304}, false, "0 100 200 300 400"},
+		{[]float64{166, 304}, true, "150 200 250 300 350"},
+		{nil, false, "0.0 0.2 0.4 0.6 0.8 1.0"},
+		{[]float64{0.03, 0.011}, false, "0.00 0.01 0.02 0.03"},
+		{[]float64{5, 5}, true, ""},
+		{[]float64{-3, 4}, false, "-4 -2 0 2 4"},
+	}
+	for _, tt := range tests {
+		s := newScale(tt.values, tt.loose, 5)
+		var got []string
+		for _, v := range s.ticks() {
+			got = append(got, s.format(v))
+		}
+		for _, v := range tt.values {
+			if sh := s.share(v); sh < -1e-9 || sh > 1+1e-9 {
+				t.Errorf("%v: %g lies at %g", tt.values, v, sh)
+			}
+		}
+		if text := strings.Join(got, " "); tt.want != "" && text != tt.want || len(got) < 3 || len(got) > 12 {
+			t.Errorf("%v: ticks %q, want %q", tt.values, text, tt.want)
+		}
+	}
+}
+
+// Whatever the values, the chart is well formed and within its box.
+func FuzzChart(f *testing.F) {
+	f.Add(1.0, 2.0, 3.0, 4.0, "label", true)
+	f.Add(math.MaxFloat64, -math.MaxFloat64, 0.0, 1e-300, "<&>", false)
+	f.Fuzz(func(t *testing.T, x, y, low, high float64, label string, loose bool) {
+		c := Chart{Title: label, X: Axis{Loose: loose}, Y: Axis{Loose: !loose}, Series: []Series{{Name: label, Points: []Point{{X: x, Y: y, Low: low, High: high, Label: label}, {X: 1, Y: 1}}}},
+			Rules: []Rule{{At: y, Label: label}, {At: x, Vertical: true}}}
+		if len(label) > 30 || strings.ToValidUTF8(label, "") != label || strings.IndexFunc(label, func(r rune) bool { return r < ' ' || r >= 0xfffe }) >= 0 {
+			return
+		}
+		inside(t, c.SVG(Wide))
+		inside(t, Bars{Title: label, Groups: []Group{{label, []Bar{{x, low, high}, {Value: y}}}}}.SVG(Wide))
+	})
+}

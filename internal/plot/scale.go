@@ -1,0 +1,57 @@
+package plot
+
+import (
+	"math"
+	"strconv"
+)
+
+// scale maps values to shares of an axis. Its ends are ticks.
+type scale struct{ lo, hi, step float64 }
+
+// newScale covers values with about n ticks; it starts at zero unless loose.
+func newScale(values []float64, loose bool, n int) scale {
+	lo, hi := 0.0, 0.0
+	for i, v := range values {
+		if i == 0 && loose {
+			lo, hi = v, v
+		}
+		lo, hi = min(lo, v), max(hi, v)
+	}
+	if hi-lo < math.Max(math.Abs(hi), math.Abs(lo))*1e-9 || hi == lo {
+		hi = lo + math.Max(1, math.Abs(lo)*0.1)
+	}
+	step := niceStep((hi - lo) / float64(max(n, 2)))
+	return scale{lo: math.Floor(lo/step+1e-9) * step, hi: math.Ceil(hi/step-1e-9) * step, step: step}
+}
+
+// niceStep is the least of 1, 2, 5 times a power of ten that is at least v.
+func niceStep(v float64) float64 {
+	power := math.Pow(10, math.Floor(math.Log10(v)))
+	for _, f := range []float64{1, 2, 5} {
+		if f*power >= v*(1-1e-9) {
+			return f * power
+		}
+	}
+	return 10 * power
+}
+
+// share is where a value lies, 0 to 1 within the scale.
+func (s scale) share(v float64) float64 { return (v - s.lo) / (s.hi - s.lo) }
+
+func (s scale) ticks() []float64 {
+	n := int(math.Round((s.hi - s.lo) / s.step))
+	out := make([]float64, 0, n+1)
+	for i := range n + 1 {
+		out = append(out, s.lo+float64(i)*s.step)
+	}
+	return out
+}
+
+// format writes a tick with the digits that its step has.
+func (s scale) format(v float64) string {
+	digits := max(0, int(math.Ceil(-math.Log10(s.step)-1e-9)))
+	if math.Abs(v) < s.step/2 {
+		v = 0 // and no -0
+	}
+	return strconv.FormatFloat(v, 'f', min(digits, 12), 64)
+}
