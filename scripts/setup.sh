@@ -27,6 +27,7 @@ test  | cpio                             | cpio                 | makes the init
 test  | modprobe                         | kmod                 | orders the kernel modules of that machine
 test  | xz                               | xz-utils             | unpacks those modules
 test  | zstd                             | zstd                 | unpacks those modules
+test  | chromium                         | chromium             | shows the HTML reports in their tests
 test  | flock                            | util-linux           | keeps two downloads out of one cache
 test  | dockerd                          | docker.io            | runs the containers of the tests
 test  | newuidmap                        | uidmap               | maps the users of a container in the tests
