@@ -31,24 +31,31 @@ type Config struct {
 	// Given are the user's options, from all sources.
 	Given jvmopts.Options
 	Java  Java
-	// Env is the application's environment, Dir its folder.
-	Env []string
-	Dir string
+	// Env is the application's environment, Dir its folder. AddedEnv is the
+	// part of it that was given for this application.
+	Env      []string
+	AddedEnv []string
+	Dir      string
 	// CPUs and Cpuset are as in runner.Limits.
 	CPUs   float64
 	Cpuset string
 
 	Ready        trial.Ready
 	ReadyTimeout time.Duration
-	Load         Load
-	Warmup       time.Duration
-	Duration     time.Duration
-	SLO          trial.SLO
+	// Job is as in trial.Spec.
+	Job      bool
+	Load     Load
+	Warmup   time.Duration
+	Duration time.Duration
+	SLO      trial.SLO
 
 	AmpleBytes    int64
 	Baselines     int
 	Confirmations int
 	Levers        []Lever
+	// Prefer and HeapCurve are as in Search.
+	Prefer    Prefer
+	HeapCurve bool
 
 	// OutDir keeps logs and footprints of all trials; empty keeps none.
 	OutDir string
@@ -59,6 +66,9 @@ type Config struct {
 	// Observe and Stage are told of each step; nil is nobody.
 	Observe func(Event)
 	Stage   func(trial.Stage)
+	// Journal keeps each step as it ends, and gives those of a fit that goes
+	// on; nil keeps nothing.
+	Journal Journal
 }
 
 // Load is the load of a fit.
@@ -75,10 +85,12 @@ type Load struct {
 // Result is the end of a fit.
 type Result struct {
 	Found
-	Time    time.Time
-	Took    time.Duration
-	Config  Config
-	Machine Machine
+	Time   time.Time
+	Took   time.Duration
+	Config Config
+	// RunnerName is the runner's Name.
+	RunnerName string
+	Machine    Machine
 	// Peak is the footprint of the confirming run that used most.
 	Peak *footprint.Footprint
 	// Archive is the class archive that the recommendation uses, and
@@ -88,6 +100,14 @@ type Result struct {
 	// trial.Result.
 	UnpaidBytes int64
 	Warnings    []string
+}
+
+// Ended tells whether a fit that returned err has its answer, be it that there
+// is none; else it was cut off.
+func Ended(err error) bool {
+	var baseline *BaselineError
+	var unconfirmed *UnconfirmedError
+	return err == nil || errors.As(err, &baseline) || errors.As(err, &unconfirmed)
 }
 
 // Machine is where it was measured.
@@ -102,14 +122,27 @@ type Machine struct {
 func Run(ctx context.Context, c Config) (*Result, error) {
 	t := &trier{config: c}
 	s := &Search{Trier: t, Levers: c.Levers, AmpleBytes: c.AmpleBytes, Baselines: c.Baselines, Confirmations: c.Confirmations,
-		Facts:   Facts{Release: jvmopts.ParseRelease(c.Java.Version), Given: c.Given},
-		Observe: c.Observe}
-	res := &Result{Time: time.Now(), Config: c, Machine: ThisMachine()}
+		Facts:  Facts{Release: jvmopts.ParseRelease(c.Java.Version), Given: c.Given},
+		Prefer: c.Prefer, HeapCurve: c.HeapCurve, Observe: c.Observe}
+	begin := time.Now()
+	res := &Result{Time: begin, Config: c, Machine: ThisMachine()}
+	var rec Recorder
+	if c.Journal != nil {
+		rec = *NewRecorder(t, c)
+		s.Trier = &rec
+		res.Time, res.Took = c.Journal.Began(), tookOf(rec.past)
+	}
+	if c.Runner != nil {
+		res.RunnerName = c.Runner.Name()
+	}
 	found, err := s.Run(ctx)
-	res.Found, res.Took = *found, time.Since(res.Time)
+	res.Found, res.Took = *found, res.Took+time.Since(begin)
 	res.Peak, res.UnpaidBytes = peakOf(found.Confirmations), unpaid(found.Confirmations)
-	res.Archive, res.TrainOption = t.settle(found.Setup, err == nil)
-	res.Warnings = warnings(found)
+	if c.Journal == nil || Ended(err) { // else it goes on later, with its archives
+		t.archives = append(rec.archives, t.archives...)
+		res.Archive, res.TrainOption = t.settle(found.Setup, err == nil)
+	}
+	res.Warnings = append(warnings(found), heapWarning(res)...)
 	if kib := readAhead(c.Java.Path); kib >= largeReadAhead {
 		res.Warnings = append(res.Warnings, fmt.Sprintf("the disk of the JDK reads ahead %d KiB at a time, where 128 is usual: near the limit reclaim costs more "+
 			"here than elsewhere", kib))
@@ -213,6 +246,7 @@ const (
 	disturbingShare = 0.1
 	largeReadAhead  = 1024
 	slowStart       = 10
+	slowJob         = 4
 	minReadyTimeout = 10 * time.Second
 	// trainGrace is how long a JVM may take to write its class archive.
 	trainGrace = 3 * time.Minute
@@ -232,13 +266,13 @@ func (t *trier) Try(ctx context.Context, a Attempt) (Outcome, error) {
 	spec.SLO, spec.Baseline = t.config.SLO, a.Baseline
 	spec.ReadyTimeout = readyTimeout(t.config.ReadyTimeout, a.Baseline)
 	spec.Probe = a.Phase == PhaseBaseline
-	spec.LogFile = t.outFile(a.Number, ".log")
+	spec.LogFile = t.config.outFile(a.Number, ".log")
 	r, err := trial.Run(ctx, t.config.Runner, spec)
 	if err != nil {
 		return Outcome{}, err
 	}
 	for suffix, f := range map[string]*footprint.Footprint{"-peak.json": r.Peak, "-end.json": r.End} {
-		if err := writeFootprint(t.outFile(a.Number, suffix), f); err != nil {
+		if err := writeFootprint(t.config.outFile(a.Number, suffix), f); err != nil {
 			return Outcome{}, err
 		}
 	}
@@ -256,13 +290,13 @@ func OutcomeOf(r *trial.Result) Outcome {
 }
 
 // readyTimeout is the deadline of a trial: what was asked for, but after the
-// baseline no more than a multiple of its start. An application that needs so
+// baseline no more than a multiple of its start, or of a job's time. An application that needs so
 // much longer spends it on reclaim or collections, and is of no use.
 func readyTimeout(asked time.Duration, baseline *trial.Measured) time.Duration {
 	if baseline == nil {
 		return asked
 	}
-	return min(asked, max(slowStart*baseline.Start, minReadyTimeout))
+	return min(asked, max(slowStart*baseline.Start, slowJob*baseline.Time, minReadyTimeout))
 }
 
 func (t *trier) spec(s Setup, limit int64) trial.Spec {
@@ -279,16 +313,16 @@ func (t *trier) spec(s Setup, limit int64) trial.Spec {
 	return trial.Spec{
 		Args: args, Env: append(append([]string(nil), c.Env...), s.Env...), Dir: c.Dir,
 		Limits: runner.Limits{MemoryBytes: limit, CPUs: c.CPUs, Cpuset: c.Cpuset},
-		Ready:  c.Ready, ReadyTimeout: c.ReadyTimeout, Loader: c.Load.Loader, Targets: c.Load.Targets,
+		Ready:  c.Ready, ReadyTimeout: c.ReadyTimeout, Job: c.Job, Loader: c.Load.Loader, Targets: c.Load.Targets,
 		Warmup: c.Warmup, Duration: c.Duration, JavaHome: c.Java.Home, Files: files, Weigh: c.Weigh, Stage: c.Stage,
 	}
 }
 
-func (t *trier) outFile(number int, suffix string) string {
-	if t.config.OutDir == "" {
+func (c Config) outFile(number int, suffix string) string {
+	if c.OutDir == "" {
 		return ""
 	}
-	return filepath.Join(t.config.OutDir, fmt.Sprintf("trial-%03d%s", number, suffix))
+	return filepath.Join(c.OutDir, fmt.Sprintf("trial-%03d%s", number, suffix))
 }
 
 func writeFootprint(name string, f *footprint.Footprint) error {
@@ -308,16 +342,14 @@ func writeFootprint(name string, f *footprint.Footprint) error {
 // Train runs the application under load with ample memory and ends it in good
 // order, for only then the JVM writes its archive.
 func (t *trier) Train(ctx context.Context, s Setup, option string) (string, error) {
-	file := filepath.Join(t.config.ArchiveDir, "app"+archiveSuffix(option))
+	file := t.config.archiveFile(option)
 	if err := os.Remove(file); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return "", fmt.Errorf("class archive of an earlier run: %w", err)
 	}
 	t.archives = append(t.archives, trained{file, option})
 	spec := t.spec(s.with([]string{strings.ReplaceAll(option, "{archive}", file)}, nil), t.config.AmpleBytes)
 	spec.StopGrace = trainGrace
-	if t.config.OutDir != "" {
-		spec.LogFile = filepath.Join(t.config.OutDir, "training.log")
-	}
+	spec.LogFile = t.config.trainingLog()
 	r, err := trial.Run(ctx, t.config.Runner, spec)
 	if err != nil {
 		return "", err
@@ -329,11 +361,20 @@ func (t *trier) Train(ctx context.Context, s Setup, option string) (string, erro
 	return file, flush(file)
 }
 
-func archiveSuffix(option string) string {
+// archiveFile is the file that a training run with the option makes.
+func (c Config) archiveFile(option string) string {
+	suffix := ".jsa"
 	if strings.Contains(option, "AOT") {
-		return ".aot"
+		suffix = ".aot"
 	}
-	return ".jsa"
+	return filepath.Join(c.ArchiveDir, "app"+suffix)
+}
+
+func (c Config) trainingLog() string {
+	if c.OutDir == "" {
+		return ""
+	}
+	return filepath.Join(c.OutDir, "training.log")
 }
 
 // flush writes the file to its disk: dirty pages cannot be dropped from the

@@ -22,6 +22,7 @@ const (
 	PhaseLever    Phase = "lever"
 	PhaseRefine   Phase = "refine"
 	PhaseConfirm  Phase = "confirm"
+	PhaseHeap     Phase = "heap"
 )
 
 // Attempt is a trial to be made.
@@ -114,6 +115,10 @@ type Search struct {
 	// Baselines is how many baselines are run, Confirmations how many fresh
 	// runs must pass at the end.
 	Baselines, Confirmations int
+	// Prefer decides between memory and speed; empty is PreferMemory.
+	Prefer Prefer
+	// HeapCurve asks for trials with other heaps after the confirmations.
+	HeapCurve bool
 	// Observe is told of each step; nil is nobody.
 	Observe func(Event)
 
@@ -218,7 +223,10 @@ func (s *Search) Run(ctx context.Context) (*Found, error) {
 	if best, err = s.descend(ctx, best, PhaseRefine, "", fine); err != nil {
 		return &s.found, err
 	}
-	return &s.found, s.confirm(ctx, best, given)
+	if err = s.confirm(ctx, best, given); err == nil && s.HeapCurve {
+		err = s.sweepHeap(ctx)
+	}
+	return &s.found, err
 }
 
 // point is the smallest limit known to pass with a setup, and what is known
@@ -250,7 +258,7 @@ func (s *Search) try(ctx context.Context, a Attempt) (Trial, error) {
 // more try.
 func (s *Search) tryLever(ctx context.Context, a Attempt, best point) (Trial, error) {
 	t, err := s.try(ctx, a)
-	saves := t.Measured.Start > 0 && t.NeededBytes+tolerance(best.limit(), fine) <= best.at.NeededBytes
+	saves := (t.Measured.Start > 0 || t.Measured.Time > 0) && t.NeededBytes+tolerance(best.limit(), fine) <= best.at.NeededBytes
 	if err != nil || t.Passed || t.Repeat > 0 || !saves || t.Verdict != trial.Stalled && t.Verdict != trial.TooSlow {
 		return t, err
 	}
@@ -313,13 +321,13 @@ func (s *Search) runBaselines(ctx context.Context) error {
 	return nil
 }
 
-// Median is the trial of median throughput, of an even number the upper one.
+// Median is the trial of median speed, of an even number the upper one.
 func Median(trials []Trial) Trial {
 	if len(trials) == 0 {
 		return Trial{}
 	}
 	sorted := slices.Clone(trials)
-	slices.SortStableFunc(sorted, func(a, b Trial) int { return cmp.Compare(a.Throughput, b.Throughput) })
+	slices.SortStableFunc(sorted, func(a, b Trial) int { return cmp.Compare(a.Speed(), b.Speed()) })
 	return sorted[len(sorted)/2]
 }
 
@@ -328,9 +336,9 @@ func spread(trials []Trial) float64 {
 	if len(trials) < 2 {
 		return 0
 	}
-	low, high := trials[0].Throughput, trials[0].Throughput
+	low, high := trials[0].Speed(), trials[0].Speed()
 	for _, t := range trials {
-		low, high = min(low, t.Throughput), max(high, t.Throughput)
+		low, high = min(low, t.Speed()), max(high, t.Speed())
 	}
 	if low <= 0 {
 		return 0
@@ -440,6 +448,10 @@ func (s *Search) pull(ctx context.Context, l Lever, best point) (point, error) {
 		got, err := s.descend(ctx, point{setup: t.Setup, at: t}, PhaseLever, l.Name, coarse)
 		if err != nil {
 			return best, err
+		}
+		if ok, reason := s.worth(best, got); !ok {
+			result.Reason = reason
+			continue
 		}
 		result.Kept, result.Setup, result.Reason = true, v, ""
 		result.SavedBytes = best.limit() - got.limit()
@@ -569,7 +581,7 @@ func (s *Search) failBelow(setup Setup, limit int64) *Trial {
 	var nearest *Trial
 	for i := range s.found.Trials {
 		t := &s.found.Trials[i]
-		if t.Passed || t.LimitBytes >= limit || !slices.Equal(t.Setup.Options, setup.Options) || !slices.Equal(t.Setup.Env, setup.Env) {
+		if t.Passed || t.LimitBytes >= limit || !t.Setup.same(setup) {
 			continue
 		}
 		if nearest == nil || t.LimitBytes > nearest.LimitBytes {

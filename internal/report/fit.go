@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"tare/internal/fit"
 	"tare/internal/footprint"
@@ -24,6 +25,7 @@ func Fit(w io.Writer, r *fit.Result, s Style) error {
 	fitComparison(p, r, s)
 	fitLevers(p, r, s)
 	fitTrials(p, r, s)
+	fitFrontier(p, r)
 	fitConfirmations(p, r)
 	fitPeak(p, r)
 	fitConditions(p, r, s)
@@ -75,8 +77,11 @@ func fitComparison(p *printer, r *fit.Result, s Style) {
 	if c := Change(r.AsGiven.Throughput, rec.Throughput); c != "" {
 		change += ", " + c + " req/s"
 	}
+	if c := Change(r.AsGiven.Measured.Time.Seconds(), rec.Measured.Time.Seconds()); c != "" {
+		change += ", " + c + " time"
+	}
 	rows := [][]string{
-		{"", "limit", "req/s", "p99", "ready"},
+		{"", "limit", "req/s", "p99", waitedFor(r)},
 		comparisonRow("baseline, ample", r.Baseline),
 		comparisonRow("as given", r.AsGiven),
 		append(comparisonRow(s.Strong("recommended"), rec), s.Good(change)),
@@ -85,8 +90,20 @@ func fitComparison(p *printer, r *fit.Result, s Style) {
 	p.line("")
 }
 
+// waited is what a trial's user waits for: the end of a job, a service's
+// readiness.
+func waited(t fit.Trial) time.Duration { return max(t.Measured.Time, t.Measured.Start) }
+
+// waitedFor is the heading over it.
+func waitedFor(r *fit.Result) string {
+	if r.Config.Job {
+		return "time"
+	}
+	return "ready"
+}
+
 func comparisonRow(name string, t fit.Trial) []string {
-	row := []string{name, Limit(t.LimitBytes), "-", "-", Duration(t.Measured.Start)}
+	row := []string{name, Limit(t.LimitBytes), "-", "-", Duration(waited(t))}
 	if l := t.Measured.Load; l != nil {
 		row[2], row[3] = Rate(l.Throughput()), Duration(l.Latency.P99)
 	}
@@ -167,6 +184,20 @@ func fitTrials(p *printer, r *fit.Result, s Style) {
 	p.line("")
 }
 
+// fitFrontier shows the trials between which a preference chooses.
+func fitFrontier(p *printer, r *fit.Result) {
+	rows := [][]string{{"limit", "req/s", "p99", waitedFor(r), "#"}}
+	for _, t := range fit.Frontier(r.Trials) {
+		rows = append(rows, append(comparisonRow("", t)[1:], fmt.Sprint(t.Number)))
+	}
+	if len(rows) < 3 {
+		return
+	}
+	p.line("  memory against speed: the best that passed")
+	p.table("  ", []Align{Right, Right, Right, Right, Right}, rows)
+	p.line("")
+}
+
 func verdict(t fit.Trial, s Style) string {
 	if t.Passed {
 		return s.Good(string(t.Verdict))
@@ -188,7 +219,7 @@ func cut(text string, n int) string {
 
 func fitConfirmations(p *printer, r *fit.Result) {
 	p.line("  confirmed by fresh runs at %s", Limit(r.LimitBytes))
-	rows := [][]string{{"#", "req/s", "p99", "ready", "peak", "GC"}}
+	rows := [][]string{{"#", "req/s", "p99", waitedFor(r), "peak", "GC"}}
 	for _, t := range r.Confirmations {
 		row := append([]string{fmt.Sprint(t.Number)}, comparisonRow("", t)[2:]...)
 		gc := "?"
@@ -225,31 +256,16 @@ func howText(r footprint.Row) string {
 }
 
 func fitConditions(p *printer, r *fit.Result, s Style) {
-	c := r.Config
-	cpus := fmt.Sprintf("%d CPUs", r.Machine.CPUs)
-	if c.CPUs > 0 {
-		cpus = fmt.Sprintf("%g of %d CPUs", c.CPUs, r.Machine.CPUs)
-	}
-	if c.Cpuset != "" {
-		cpus += ", cpuset " + c.Cpuset
-	}
-	name := ""
-	if c.Runner != nil {
-		name = " · " + c.Runner.Name()
-	}
-	lines := []string{
-		fmt.Sprintf("measured with: JDK %s · Linux %s %s · %s%s · SLO %s · %s · %d trials in %s", linux.Printable(c.Java.Version), r.Machine.Kernel,
-			r.Machine.Arch, cpus, name, c.SLO, loadText(c), len(r.Trials), Duration(r.Took)),
+	lines := conditions(r)
+	lines[0] = "measured with: " + lines[0]
+	for i, l := range lines[1:] {
+		lines[1+i] = "note: " + l
 	}
 	for _, t := range r.Trials {
 		if t.Narrow {
 			lines = append(lines, "?: missed by little and without a sign that memory is the reason")
 			break
 		}
-	}
-	if r.UnpaidBytes >= MiB {
-		lines = append(lines, fmt.Sprintf("note: %s that it maps, of the C library and of files that other processes use, are charged to others "+
-			"on this machine; where it is alone, add them to the limit", Size(r.UnpaidBytes)))
 	}
 	for _, warning := range r.Warnings {
 		lines = append(lines, "note: "+linux.Printable(warning))
@@ -262,12 +278,39 @@ func fitConditions(p *printer, r *fit.Result, s Style) {
 	p.line("")
 }
 
+// conditions says how it was measured, and what that means for the result.
+func conditions(r *fit.Result) []string {
+	c := r.Config
+	cpus := fmt.Sprintf("%d CPUs", r.Machine.CPUs)
+	if c.CPUs > 0 {
+		cpus = fmt.Sprintf("%g of %d CPUs", c.CPUs, r.Machine.CPUs)
+	}
+	if c.Cpuset != "" {
+		cpus += ", cpuset " + c.Cpuset
+	}
+	name := ""
+	if r.RunnerName != "" {
+		name = " · " + r.RunnerName
+	}
+	lines := []string{
+		fmt.Sprintf("JDK %s · Linux %s %s · %s%s · SLO %s · %s · %d trials in %s", linux.Printable(c.Java.Version), r.Machine.Kernel,
+			r.Machine.Arch, cpus, name, c.SLO, loadText(c), len(r.Trials), Duration(r.Took)),
+	}
+	if r.UnpaidBytes >= MiB {
+		lines = append(lines, fmt.Sprintf("%s that it maps, of the C library and of files that other processes use, are charged to others "+
+			"on this machine; where it is alone, add them to the limit", Size(r.UnpaidBytes)))
+	}
+	return lines
+}
+
 func loadText(c fit.Config) string {
 	var how string
 	switch {
 	case len(c.Load.Command) > 0:
 		how = "load command " + linux.Printable(ShellWords(c.Load.Command))
-	case c.Load.Loader == nil:
+	case c.Job:
+		return "a job that runs to its end"
+	case len(c.Load.Targets) == 0:
 		return fmt.Sprintf("no load, idle for %s", Duration(c.Duration))
 	case c.Load.Rate > 0:
 		how = fmt.Sprintf("%g requests per second", c.Load.Rate)

@@ -91,6 +91,7 @@ type runJSON struct {
 	NeededBytes  int64    `json:"neededBytes"`
 	LiveBytes    int64    `json:"liveBytes"`
 	ReadyMillis  float64  `json:"readyMillis"`
+	JobMillis    float64  `json:"jobMillis,omitempty"` // of a job, from its start to its end
 	Requests     int64    `json:"requests"`
 	Failed       int64    `json:"failed"`
 	Dropped      int64    `json:"dropped"`
@@ -143,14 +144,11 @@ func NewFitJSON(r *fit.Result, failure error) FitJSON {
 	j := FitJSON{
 		Schema: FitSchema, Time: r.Time.UTC(), TookSeconds: r.Took.Seconds(),
 		Options: list(r.Setup.Options), Env: list(r.Setup.Env), Levers: []leverJSON{}, Trials: trialsJSON(r.Trials), Confirmations: trialsJSON(r.Confirmations),
-		Command: c.Command.With(), JDK: c.Java.Version, JavaHome: c.Java.Home, Kernel: r.Machine.Kernel, Arch: r.Machine.Arch,
+		Command: c.Command.With(), JDK: c.Java.Version, JavaHome: c.Java.Home, Kernel: r.Machine.Kernel, Arch: r.Machine.Arch, Runner: r.RunnerName,
 		Machine: machineJSON{r.Machine.CPUs, r.Machine.MemoryBytes}, Limits: limitsJSON{c.CPUs, c.Cpuset}, SLO: c.SLO.String(), Ready: c.Ready.String(),
 		Load: loadJSON{Targets: []string{}, Command: list(c.Load.Command), Concurrency: c.Load.Concurrency, Rate: c.Load.Rate,
 			WarmupSeconds: c.Warmup.Seconds(), DurationSeconds: c.Duration.Seconds()},
 		Peak: r.Peak, UnpaidBytes: r.UnpaidBytes, Warnings: list(r.Warnings),
-	}
-	if c.Runner != nil {
-		j.Runner = c.Runner.Name()
 	}
 	for _, t := range c.Load.Targets {
 		j.Load.Targets = append(j.Load.Targets, t.String())
@@ -199,7 +197,7 @@ func Recommended(r *fit.Result) fit.Trial { return fit.Median(r.Confirmations) }
 
 func newRunJSON(t fit.Trial) runJSON {
 	j := runJSON{Trial: t.Number, LimitBytes: t.LimitBytes, PeakBytes: t.PeakBytes, NeededBytes: t.NeededBytes, LiveBytes: t.LiveBytes,
-		Throughput: t.Throughput, ReadyMillis: millis(t.Measured.Start)}
+		Throughput: t.Throughput, ReadyMillis: millis(t.Measured.Start), JobMillis: millis(t.Measured.Time)}
 	if l := t.Measured.Load; l != nil {
 		j.setLoad(l)
 	}

@@ -25,6 +25,7 @@ const (
 	ErrorCount Metric = "errors"
 	Throughput Metric = "throughput"
 	StartTime  Metric = "start"
+	JobTime    Metric = "time" // of a job, from its start to its end
 )
 
 // Unit is the unit of a clause's value.
@@ -92,7 +93,7 @@ func (s SLO) Needs(metrics ...Metric) bool {
 }
 
 // ParseSLO reads clauses separated by white space or commas: a metric (p50,
-// p90, p99, p999, mean, max, errors, throughput, start), an operator, and a
+// p90, p99, p999, mean, max, errors, throughput, start, time), an operator, and a
 // value: a duration, requests per second, a number or percentage of errors, or
 // a ratio to the baseline such as 0.9x. Each metric may stand once.
 func ParseSLO(s string) (SLO, error) {
@@ -134,7 +135,7 @@ func parseClause(w string) (Clause, error) {
 	}
 	allowed, ok := map[Metric]string{
 		P50: "< <=", P90: "< <=", P99: "< <=", P999: "< <=", MeanTime: "< <=", MaxTime: "< <=",
-		ErrorCount: "= < <=", Throughput: "> >=", StartTime: "< <=",
+		ErrorCount: "= < <=", Throughput: "> >=", StartTime: "< <=", JobTime: "< <=",
 	}[c.Metric]
 	if !ok {
 		return Clause{}, fmt.Errorf("unknown metric %q", w[:i])
@@ -195,6 +196,8 @@ type Measured struct {
 	// Load is nil when no load was put on the service.
 	Load  *load.Result
 	Start time.Duration
+	// Time is how long a job took, 0 for a service.
+	Time time.Duration
 }
 
 // Broken is a clause that does not hold.
@@ -259,6 +262,9 @@ func miss(got, bar float64) float64 {
 func (m Measured) value(c Clause) (float64, bool) {
 	if c.Metric == StartTime {
 		return m.Start.Seconds(), true
+	}
+	if c.Metric == JobTime {
+		return m.Time.Seconds(), m.Time > 0
 	}
 	l := m.Load
 	if l == nil {

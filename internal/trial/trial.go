@@ -31,6 +31,10 @@ type Spec struct {
 	Limits       runner.Limits
 	Ready        Ready
 	ReadyTimeout time.Duration
+	// Job says that the application is to run to its end, within
+	// ReadyTimeout, and that its time is the measure: Ready and load are not
+	// for it.
+	Job bool
 	// Loader is nil where no load is put: the application then idles for
 	// Duration.
 	Loader Loader
@@ -79,9 +83,12 @@ type Result struct {
 	Narrow bool
 	Time   time.Time
 	Limits runner.Limits
-	// ReadyAfter is 0 when it never was.
+	// ReadyAfter is 0 when it never was, and for a job.
 	ReadyAfter time.Duration
-	Load       *load.Result
+	// JobTime is how long a job took, or ran until its deadline; 0 when it
+	// failed, and for a service.
+	JobTime time.Duration
+	Load    *load.Result
 	// Took is the length of the trial.
 	Took time.Duration
 	// PeakBytes is the group's highest usage; NeededBytes its highest usage
@@ -117,12 +124,15 @@ type Result struct {
 	Log []string
 	// Warnings are things that could not be measured.
 	Warnings []string
-	// Broken are the clauses of the SLO that do not hold.
-	Broken []Broken
+	// Broken are the clauses of the SLO that do not hold. In JSON only
+	// Evidence tells of them: a miss of a bar of 0 is infinite.
+	Broken []Broken `json:"-"`
 }
 
 // Measured is the part that SLOs look at.
-func (r *Result) Measured() Measured { return Measured{Load: r.Load, Start: r.ReadyAfter} }
+func (r *Result) Measured() Measured {
+	return Measured{Load: r.Load, Start: r.ReadyAfter, Time: r.JobTime}
+}
 
 // Passed tells whether the trial passed.
 func (r *Result) Passed() bool { return r.Verdict == Passed }
@@ -167,11 +177,12 @@ type run struct {
 	begin   time.Time
 	sampler *sampler
 
-	ready  time.Duration // 0: not
-	ended  bool
-	load   *load.Result
-	window window
-	end    *footprint.Footprint
+	ready   time.Duration // 0: not
+	jobTime time.Duration
+	ended   bool
+	load    *load.Result
+	window  window
+	end     *footprint.Footprint
 }
 
 func (t *run) do(ctx context.Context) (*Result, error) {
@@ -234,13 +245,16 @@ func (t *run) serve(ctx context.Context) error {
 	if t.window.length == 0 {
 		t.window = t.sampler.end(ctx, int64(os.Getpagesize()))
 	}
-	if errors.Is(err, errNotReady) || errors.Is(context.Cause(alive), errEnded) {
+	if errors.Is(err, errNotReady) || errors.Is(err, errJobTime) || errors.Is(context.Cause(alive), errEnded) {
 		return nil
 	}
 	return err
 }
 
 func (t *run) phases(ctx context.Context) error {
+	if t.spec.Job {
+		return t.runJob(ctx)
+	}
 	t.stage(Starting)
 	if err := t.awaitReady(ctx); err != nil {
 		return err
@@ -290,13 +304,19 @@ func (t *run) closeWindow(ctx context.Context) {
 }
 
 func (t *run) awaitReady(ctx context.Context) error {
-	timeout := t.spec.ReadyTimeout
-	if timeout <= 0 {
-		timeout = DefaultReadyTimeout
-	}
-	ctx, cancel := context.WithTimeoutCause(ctx, timeout-time.Since(t.begin), errNotReady)
+	ctx, cancel := context.WithTimeoutCause(ctx, t.readyTimeout()-time.Since(t.begin), errNotReady)
 	defer cancel()
 	return t.spec.Ready.wait(ctx, t.log)
+}
+
+func (t *run) readyTimeout() time.Duration {
+	switch {
+	case t.spec.ReadyTimeout > 0:
+		return t.spec.ReadyTimeout
+	case t.spec.Job:
+		return DefaultJobTimeout
+	}
+	return DefaultReadyTimeout
 }
 
 func sleep(ctx context.Context, d time.Duration) error {
@@ -312,21 +332,20 @@ func sleep(ctx context.Context, d time.Duration) error {
 
 // result judges by the usage that was read before the application was stopped.
 func (t *run) result(u runner.Usage) *Result {
-	timeout := t.spec.ReadyTimeout
-	if timeout <= 0 {
-		timeout = DefaultReadyTimeout
-	}
 	e := Evidence{
 		LimitBytes: t.spec.Limits.MemoryBytes, OOMKills: u.OOMKills, Ended: t.ended, Exit: t.proc.Exit(),
-		Ready: t.ready > 0, ReadyAfter: t.ready, ReadyTimeout: timeout, Log: t.log.result(logLines),
+		Ready: t.ready > 0, ReadyAfter: t.ready, ReadyTimeout: t.readyTimeout(), Log: t.log.result(logLines),
 		Window: t.window.length, GCTime: t.window.gcTime, Collections: t.window.collections,
 		Stalled: t.window.stalled, RefaultBytes: t.window.refault, Others: t.window.others, Load: t.load,
 	}
-	if e.Ready && !e.Ended {
+	var m Measured
+	if t.spec.Job {
+		m = t.judgeJob(&e)
+	} else if e.Ready && !e.Ended {
 		e.Broken = t.spec.SLO.Check(Measured{Load: t.load, Start: t.ready}, t.spec.Baseline)
 	}
 	res := &Result{
-		Time: t.begin, Limits: t.spec.Limits, ReadyAfter: t.ready, Load: t.load, Took: time.Since(t.begin),
+		Time: t.begin, Limits: t.spec.Limits, ReadyAfter: t.ready, JobTime: m.Time, Load: t.load, Took: time.Since(t.begin),
 		PeakBytes: u.PeakBytes, NeededBytes: t.sampler.needed, LiveBytes: t.sampler.live, HeapBytes: t.sampler.heap,
 		Collections: e.Collections, RefaultBytes: e.RefaultBytes, Throttled: u.Throttled, CPUTime: u.CPUTime,
 		Exit: e.Exit, Ended: e.Ended, Peak: t.sampler.peak, End: t.end, Stat: u.Stat, Log: e.Log.LastLines,

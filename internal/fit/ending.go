@@ -1,0 +1,71 @@
+package fit
+
+import (
+	"fmt"
+	"time"
+)
+
+// Ending is the result of a fit as it is stored: its trials are named by
+// number, for they are stored already. A number of 0 is no trial.
+type Ending struct {
+	Baseline, AsGiven    int
+	LimitBytes           int64
+	Setup                Setup
+	Levers               []LeverResult
+	Confirmations        []int
+	RaisedFrom           int64
+	FailBelow            int
+	Took                 time.Duration
+	Archive, TrainOption string
+	Warnings             []string
+	// Failure says why there is no recommendation; empty when there is one.
+	Failure string
+}
+
+// NewEnding is the ending of a result; failure is why there is no
+// recommendation, or nil.
+func NewEnding(r *Result, failure error) Ending {
+	e := Ending{Baseline: r.Baseline.Number, AsGiven: r.AsGiven.Number, LimitBytes: r.LimitBytes, Setup: r.Setup, Levers: r.Levers,
+		RaisedFrom: r.RaisedFrom, Took: r.Took, Archive: r.Archive, TrainOption: r.TrainOption, Warnings: r.Warnings}
+	for _, t := range r.Confirmations {
+		e.Confirmations = append(e.Confirmations, t.Number)
+	}
+	if r.FailBelow != nil {
+		e.FailBelow = r.FailBelow.Number
+	}
+	if failure != nil {
+		e.Failure = failure.Error()
+	}
+	return e
+}
+
+// Result is the result that the ending is of, with what reports look at.
+func (e Ending) Result(p Plan, began time.Time, trials []Trial) (*Result, error) {
+	c, err := p.Config()
+	if err != nil {
+		return nil, err
+	}
+	byNumber := map[int]Trial{0: {}}
+	for _, t := range trials {
+		byNumber[t.Number] = t
+	}
+	var missing error
+	find := func(number int) Trial {
+		t, ok := byNumber[number]
+		if !ok {
+			missing = fmt.Errorf("stored fit: trial %d is missing", number)
+		}
+		return t
+	}
+	r := &Result{Time: began, Took: e.Took, Config: c, RunnerName: p.Runner, Machine: p.Machine, Archive: e.Archive, TrainOption: e.TrainOption, Warnings: e.Warnings,
+		Found: Found{Baseline: find(e.Baseline), AsGiven: find(e.AsGiven), LimitBytes: e.LimitBytes, Setup: e.Setup, Levers: e.Levers, Trials: trials, RaisedFrom: e.RaisedFrom}}
+	for _, n := range e.Confirmations {
+		r.Confirmations = append(r.Confirmations, find(n))
+	}
+	if e.FailBelow > 0 {
+		t := find(e.FailBelow)
+		r.FailBelow = &t
+	}
+	r.Peak, r.UnpaidBytes = peakOf(r.Confirmations), unpaid(r.Confirmations)
+	return r, missing
+}

@@ -1,0 +1,61 @@
+package fit
+
+import (
+	"context"
+	"slices"
+)
+
+// sweepFactors are the heaps of a curve, in live sets.
+var sweepFactors = []float64{1.1, 1.25, 1.5, 2, 3, 4.5}
+
+const (
+	// sweepSlack is added to the limit of the trials of a curve, so that
+	// the heap alone decides.
+	sweepSlack = 64 * mib
+	// sweepEnd is the share of the fastest below which smaller heaps are not
+	// tried: the cliff is behind.
+	sweepEnd = 0.2
+)
+
+// sweepHeap makes trials with the recommended setup and other heaps, from large
+// to small, until speed has fallen off.
+func (s *Search) sweepHeap(ctx context.Context) error {
+	if c, taken := s.Facts.Given.Conflict("-Xmx64m"); taken {
+		s.note("no curve over heaps, for the heap is yours: %s", c.By)
+		return nil
+	}
+	recommended := s.found.Setup.heapBytes()
+	heaps := s.sweepHeaps(recommended)
+	s.remaining = len(heaps)
+	fastest := 0.0
+	for _, heap := range heaps {
+		limit := wholeMiB(min(s.AmpleBytes, s.found.LimitBytes+max(0, heap-recommended)+sweepSlack))
+		setup := s.found.Setup.with(Lever{Options: []string{"-Xmx{heap}m"}, HeapFactors: []float64{1}}.variants(heap, "")[0].Options, nil)
+		t, err := s.once(ctx, Attempt{Phase: PhaseHeap, Setup: setup, LimitBytes: limit})
+		if err != nil {
+			return err
+		}
+		fastest = max(fastest, t.Speed())
+		if t.Speed() < sweepEnd*fastest || !t.Passed && t.Measured.Load == nil {
+			return nil
+		}
+	}
+	return nil
+}
+
+// sweepHeaps are the heaps to try, the largest first; the recommended one is
+// among them.
+func (s *Search) sweepHeaps(recommended int64) []int64 {
+	live := s.live(point{at: Median(s.found.Confirmations)})
+	var heaps []int64
+	for _, f := range sweepFactors {
+		heaps = append(heaps, heapFor(live, f))
+	}
+	if recommended > 0 {
+		heaps = append(heaps, recommended)
+	}
+	slices.Sort(heaps)
+	heaps = slices.Compact(heaps)
+	slices.Reverse(heaps)
+	return heaps
+}

@@ -1,0 +1,245 @@
+package fit
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"tare/internal/jvmopts"
+	"tare/internal/load"
+	"tare/internal/trial"
+)
+
+// memory is a journal that stores JSON in memory.
+type memory struct {
+	steps  []string
+	making []string
+}
+
+func (m *memory) Began() time.Time { return time.Time{} }
+
+func (m *memory) Past() []Step {
+	var out []Step
+	for _, text := range m.steps {
+		var s Step
+		if err := json.Unmarshal([]byte(text), &s); err != nil {
+			panic(err)
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+func (m *memory) Keep(_ context.Context, s Step) error {
+	text, err := json.Marshal(s)
+	m.steps = append(m.steps, string(text))
+	return err
+}
+
+func (m *memory) Making(_ context.Context, file string) error {
+	m.making = append(m.making, file)
+	return nil
+}
+
+// application is a simulated one whose outcomes depend on the attempt alone.
+func application() *simulated {
+	return &simulated{rng: rand.New(rand.NewPCG(1, 1)), needs: 300 * mib, live: 10 * mib, minHeap: 30 * mib, fixed: 20 * mib,
+		saves: map[string]int64{"-XX:TieredStopAtLevel=1": 40 * mib, "-XX:SharedArchiveFile=/archive/app.jsa": 12 * mib}}
+}
+
+// cutting ends the search at one call.
+type cutting struct {
+	Trier
+	left int
+}
+
+var errCut = errors.New("cut off")
+
+func (c *cutting) Try(ctx context.Context, a Attempt) (Outcome, error) {
+	if c.left--; c.left < 0 {
+		return Outcome{}, errCut
+	}
+	return c.Trier.Try(ctx, a)
+}
+
+func (c *cutting) Train(ctx context.Context, s Setup, option string) (string, error) {
+	if c.left--; c.left < 0 {
+		return "", errCut
+	}
+	return c.Trier.Train(ctx, s, option)
+}
+
+// However often a search is cut off, it goes on and finds the same.
+func TestSearchGoesOnAnywhere(t *testing.T) {
+	want, err := application().search().Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for cut := range len(want.Trials) {
+		m := &memory{}
+		var got *Found
+		made := 0
+		for err = errCut; errors.Is(err, errCut); {
+			app := application()
+			s := app.search()
+			s.Trier = NewRecorder(&cutting{app, cut + 1}, Config{Journal: m, ArchiveDir: "/archive"})
+			got, err = s.Run(t.Context())
+			made += app.trials
+		}
+		if err != nil || got.LimitBytes != want.LimitBytes || !got.Setup.same(want.Setup) {
+			t.Fatalf("cut at %d: %v, %+v, want %+v", cut, err, got, want)
+		}
+		if made != len(want.Trials) || len(got.Trials) != made {
+			t.Errorf("cut at %d: %d trials made and %d reported, want %d", cut, made, len(got.Trials), len(want.Trials))
+		}
+		if !slices.Equal(slices.Compact(m.making), []string{"/archive/app.jsa"}) || len(m.making) > 2 { // two: cut before the training
+
+			t.Errorf("cut at %d: made %q", cut, m.making)
+		}
+	}
+}
+
+func TestRecorderTellsDivergence(t *testing.T) {
+	a := Attempt{Number: 1, Phase: PhaseBaseline, LimitBytes: 512 * mib}
+	r := &Recorder{past: []Step{{Trial: &Trial{Attempt: a}}}}
+	a.LimitBytes = 256 * mib
+	_, err := r.Try(t.Context(), a)
+	var diverged *DivergedError
+	if !errors.As(err, &diverged) || !strings.Contains(err.Error(), "at 512 MiB") || !strings.Contains(err.Error(), "at 256 MiB") {
+		t.Errorf("%v", err)
+	}
+	if _, err = r.Train(t.Context(), Setup{}, "-XX:X"); !errors.As(err, &diverged) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestRecorderTakesArchives(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "app.jsa")
+	if err := os.WriteFile(file, []byte("archive"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	sum, err := fileDigest(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &Recorder{past: []Step{
+		{Training: &Training{Option: "-XX:X={archive}", File: file, Digest: sum}},
+		{Training: &Training{Option: "-XX:X={archive}", Failure: "it wrote none"}}}}
+	if got, err := r.Train(t.Context(), Setup{}, "-XX:X={archive}"); err != nil || got != file || len(r.archives) != 1 {
+		t.Errorf("%q, %v, %v", got, r.archives, err)
+	}
+	if _, err := r.Train(t.Context(), Setup{}, "-XX:X={archive}"); !errors.Is(err, ErrNoArchive) || !strings.HasSuffix(err.Error(), ": it wrote none") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestPlanDifferences(t *testing.T) {
+	dir := t.TempDir()
+	jar := filepath.Join(dir, "app.jar")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(jar, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("one")
+	slo, err := trial.ParseSLO(trial.DefaultSLO)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ready, err := trial.ParseReady("tcp:8080")
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := func() Config {
+		return Config{Command: jvmopts.Command{Java: "java", Main: []string{"-jar", "app.jar"}}, Java: Java{Version: "17.0.15", Home: "/jdk"}, Dir: dir,
+			Env: []string{"SHELL=/bin/sh", "TOKEN=secret", "JAVA_TOOL_OPTIONS=-Xss1m"}, SLO: slo, Ready: ready, Levers: Levers, AmpleBytes: 512 * mib,
+			Load: Load{Targets: []load.Target{{Method: "POST", URL: "http://127.0.0.1:8080/", Body: []byte("x")}}, Concurrency: 8}, Duration: time.Second}
+	}
+	base, err := NewPlan(config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := fmt.Sprint(base); strings.Contains(text, "secret") {
+		t.Errorf("a secret is stored: %s", text)
+	}
+	tests := map[string]struct {
+		change func(*Config)
+		want   string
+	}{
+		"nothing":     {func(*Config) {}, ""},
+		"other shell": {func(c *Config) { c.Env[0] = "SHELL=/bin/bash" }, ""},
+		"JDK":         {func(c *Config) { c.Java.Version = "21.0.3" }, "the JDK was 17.0.15 in /jdk, and is 21.0.3 in /jdk"},
+		"options":     {func(c *Config) { c.Command.Options = []string{"-Xmx64m"} }, "the command was java -jar app.jar, and is java -Xmx64m -jar app.jar"},
+		"environment": {func(c *Config) { c.Env[2] = "JAVA_TOOL_OPTIONS=-Xss2m" }, "the environment was JAVA_TOOL_OPTIONS=-Xss1m, and is JAVA_TOOL_OPTIONS=-Xss2m"},
+		"added":       {func(c *Config) { c.Env = append(c.Env, "MODE=x"); c.AddedEnv = []string{"MODE=x"} }, "and is JAVA_TOOL_OPTIONS=-Xss1m MODE=x"},
+		"rate":        {func(c *Config) { c.Load.Rate = 10 }, "the load was POST http://127.0.0.1:8080/, 8 at a time, and is POST http://127.0.0.1:8080/, 10 per second"},
+		"body":        {func(c *Config) { c.Load.Targets[0].Body = []byte("y") }, "the load POST http://127.0.0.1:8080/, 8 at a time changed"},
+		"lever":       {func(c *Config) { c.Levers = Levers[1:] }, "the list of levers was"},
+		"SLO":         {func(c *Config) { c.SLO = nil }, "the objective was errors=0 throughput>=0.9x, and is "},
+		"jar":         {func(*Config) { write("two") }, "the application in app.jar changed"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			write("one")
+			c := config()
+			tt.change(&c)
+			now, err := NewPlan(c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := strings.Join(base.Differences(now), "\n")
+			if tt.want == "" && got != "" || !strings.Contains(got, tt.want) || strings.Contains(got, "\n") {
+				t.Errorf("%q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+// What a plan stores is what a report of the fit needs.
+func TestEndingIsTheResult(t *testing.T) {
+	s := application().search()
+	found, err := s.Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range found.Trials {
+		found.Trials[i].Baseline = nil
+	}
+	slo, _ := trial.ParseSLO(trial.DefaultSLO)
+	ready, _ := trial.ParseReady("tcp:8080")
+	c := Config{Command: jvmopts.Command{Java: "java", Options: []string{"-Xss1m"}, Main: []string{"-jar", "app.jar"}, Args: []string{"x"}}, SLO: slo, Ready: ready}
+	r := &Result{Found: *found, Config: c, Took: time.Minute, Warnings: []string{"w"}}
+	p, err := NewPlan(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(NewEnding(r, nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var e Ending
+	if err := json.Unmarshal(text, &e); err != nil {
+		t.Fatal(err)
+	}
+	got, err := e.Result(p, time.Time{}, found.Trials)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(got.Config.Command.With(), c.Command.With()) || got.Config.SLO.String() != slo.String() || got.LimitBytes != r.LimitBytes ||
+		got.Baseline.Number != r.Baseline.Number || len(got.Confirmations) != len(r.Confirmations) || (got.FailBelow == nil) != (r.FailBelow == nil) || len(got.Levers) != len(r.Levers) {
+		t.Errorf("got %+v, want %+v", got, r)
+	}
+	if _, err := e.Result(p, time.Time{}, found.Trials[:2]); err == nil {
+		t.Error("a missing trial goes unnoticed")
+	}
+}

@@ -1,0 +1,65 @@
+package fit
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Prefer is which point between little memory and high speed a search picks.
+type Prefer string
+
+// The preferences. Whichever is chosen, the objective must hold.
+const (
+	// PreferMemory keeps every lever that saves memory.
+	PreferMemory Prefer = "memory"
+	// PreferBalanced keeps levers that save a larger share of the memory
+	// than they cost of the speed.
+	PreferBalanced Prefer = "balanced"
+	// PreferThroughput keeps levers that cost no speed.
+	PreferThroughput Prefer = "throughput"
+)
+
+// ParsePrefer reads a preference.
+func ParsePrefer(s string) (Prefer, error) {
+	all := []Prefer{PreferMemory, PreferBalanced, PreferThroughput}
+	if p := Prefer(s); slices.Contains(all, p) {
+		return p, nil
+	}
+	return "", fmt.Errorf("%q is none of %s, %s and %s", s, PreferMemory, PreferBalanced, PreferThroughput)
+}
+
+// noSpeed is the share of the speed that may be lost without being counted as
+// lost: trials of one setup differ by as much.
+const noSpeed = 0.03
+
+// worth tells whether what a lever saves is worth what it costs; reason says why
+// not.
+func (s *Search) worth(before, after point) (ok bool, reason string) {
+	was, is := s.speed(before), s.speed(after)
+	if s.Prefer == "" || s.Prefer == PreferMemory || was <= 0 {
+		return true, ""
+	}
+	lost := 1 - is/was
+	allowed := noSpeed
+	if s.Prefer == PreferBalanced {
+		allowed = max(noSpeed, 1-float64(after.limit())/float64(before.limit()))
+	}
+	if lost <= allowed {
+		return true, ""
+	}
+	return false, fmt.Sprintf("costs %.0f %% of the speed to save %d MiB, and %s is preferred", 100*lost, (before.limit()-after.limit())/mib, s.Prefer)
+}
+
+// speed is the median speed of the passed trials with a point's setup.
+func (s *Search) speed(p point) float64 {
+	var alike []Trial
+	for _, t := range s.found.Trials {
+		if t.Passed && t.Phase != PhaseBaseline && t.Setup.same(p.setup) {
+			alike = append(alike, t)
+		}
+	}
+	if len(alike) == 0 {
+		return p.at.Speed()
+	}
+	return Median(alike).Speed()
+}

@@ -1,0 +1,69 @@
+package trial
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"tare/internal/jvmtest"
+	"tare/internal/runner"
+)
+
+const jobSource = `
+public class Job {
+	public static void main(String[] args) throws Exception {
+		switch (args[0]) {
+			case "ok": break;
+			case "fail": System.exit(3);
+			case "hang": Thread.sleep(600_000);
+			case "fill": byte[][] all = new byte[1 << 20][]; for (int i = 0; i < all.length; i++) all[i] = new byte[1 << 20];
+		}
+	}
+}`
+
+// Jobs with every way to end, for real.
+func TestJobs(t *testing.T) {
+	r := testRunner(t)
+	source := filepath.Join(t.TempDir(), "Job.java")
+	if err := os.WriteFile(source, []byte(jobSource), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	tests := []struct {
+		mode, slo string
+		want      Verdict
+		words     string
+		timed     bool
+	}{
+		{"ok", "time<1h", Passed, "", true},
+		{"ok", "time<1ms", TooSlow, "wanted < 1ms", true},
+		{"ok", "time<=0.01x", TooSlow, "(time<=0.01x)", true},
+		{"fail", "time<1h", Crashed, "the application ended by itself: exit code 3", false},
+		{"hang", "time<1h", TooSlow, "not ended after 6s", true},
+		{"fill", "time<1h", OutOfMemory, "OutOfMemoryError", false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.mode+" "+tt.slo, func(t *testing.T) {
+			slo, err := ParseSLO(tt.slo)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := Spec{Args: []string{jvmtest.Java(t, 17), "-Xmx48m", source, tt.mode}, Env: os.Environ(), Limits: runner.Limits{MemoryBytes: 512 << 20}, Job: true,
+				SLO: slo, Baseline: &Measured{Time: time.Minute}}
+			if tt.mode == "hang" {
+				s.ReadyTimeout = 6 * time.Second
+			}
+			res, err := Run(t.Context(), r, s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if res.Verdict != tt.want || !strings.Contains(strings.Join(res.Evidence, "\n"), tt.words) || (res.JobTime > 0) != tt.timed {
+				t.Errorf("%s in %s, want %s: %q\n%q", res.Verdict, res.JobTime, tt.want, res.Evidence, res.Log)
+			}
+			if tt.want == Passed && (res.PeakBytes == 0 || res.NeededBytes == 0) {
+				t.Errorf("not measured: %+v", res)
+			}
+		})
+	}
+}
