@@ -27,6 +27,7 @@ func TestDocs(t *testing.T) {
 	}
 	service := jvmtest.Start(t, jvmtest.Java(t, 17), "-Xmx64m", "-XX:NativeMemoryTracking=detail", "-jar", shop, "--port", "0")
 	service.Await(t, "listening on")
+	t.Setenv("XDG_STATE_HOME", t.TempDir()) // the first fit is number 1
 	for _, page := range pages {
 		text, err := os.ReadFile(page)
 		if err != nil {

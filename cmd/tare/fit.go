@@ -42,6 +42,11 @@ type fitOptions struct {
 	out           string
 	profile       string
 	env           []string
+	store         string
+	resume        bool
+	job           bool
+	prefer        string
+	heapCurve     bool
 }
 
 const fitLong = `Fit runs a Java application again and again, each time in a fresh control group
@@ -51,12 +56,13 @@ The limit and options that it recommends have passed in fresh runs. An option
 that you set, on the command line or by JAVA_TOOL_OPTIONS and the like, is
 never overridden.
 
-Each trial starts the application, waits until it is ready, warms it up, and
+Each trial of a service starts the application, waits until it is ready, warms it up, and
 measures it under load. It passes when it is alive at the end, nothing was
 killed, and the objective (--slo) holds. Clauses with an x are relative to the
 baseline: the application as given with ample memory, the median of several
 runs. A trial that misses by little, with no sign that memory is the reason, is
-tried again before it counts.
+tried again before it counts. A trial of a job (--job) runs the application to
+its end.
 
 Before each start the application's files are dropped from the page cache, so
 that each trial pays for its pages like a fresh container does.
@@ -64,30 +70,40 @@ that each trial pays for its pages like a fresh container does.
 It needs a control group to make groups in: root, or a delegated subtree.
 Ctrl-C ends the application and removes the group.
 
+Each trial is stored when it ends. A fit that was interrupted or killed goes on
+with --resume; tare fit list, show and report tell of all that were made.
+
 Exit codes: ` + exitCodesHelp
 
 const fitExample = `  tare fit --ready http://127.0.0.1:8080/health --load http://127.0.0.1:8080/ \
       -- java -jar app.jar
   tare fit --cpus 1 --slo 'p99<200ms errors=0' --ready log:Started --rate 200 \
-      --load 'POST http://127.0.0.1:8080/orders' -- java -Xss512k -jar app.jar`
+      --load 'POST http://127.0.0.1:8080/orders' -- java -Xss512k -jar app.jar
+  tare fit --job --slo 'time<=1.2x' -- java -jar batch.jar input.csv
+  tare fit --resume`
 
 func newFitCommand() *cobra.Command {
 	var o fitOptions
 	cmd := &cobra.Command{
-		Use:     "fit [flags] -- java [options] -jar app.jar [arguments]",
+		Use:     "fit [flags] -- java [options] -jar app.jar [arguments]\n  tare fit --resume [ID]",
 		Short:   "The smallest memory limit that an application passes its load with",
 		Long:    fitLong,
 		Example: fitExample,
 		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
+			if len(args) == 0 && !o.resume {
 				return usageError(errors.New("fit takes a java command after --, such as: tare fit --ready tcp:8080 -- java -jar app.jar"))
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return runFit(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), args, o)
+			h, args, err := openHistory(cmd, args, &o)
+			if err != nil {
+				return err
+			}
+			return errors.Join(runFit(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), args, o, h), h.close())
 		},
 	}
+	cmd.AddCommand(newFitListCommand(), newFitShowCommand(), newFitReportCommand())
 	f := cmd.Flags()
 	f.SetInterspersed(false)
 	f.Float64Var(&o.cpus, "cpus", 0, "processors the application may use, such as 1.5 (0: no quota)")
@@ -100,21 +116,26 @@ func newFitCommand() *cobra.Command {
 	f.Float64Var(&o.rate, "rate", 0, "requests per second (open loop)")
 	f.DurationVar(&o.warmup, "warmup", 5*time.Second, "load before the measurement")
 	f.DurationVar(&o.duration, "duration", 10*time.Second, "measured load")
-	f.StringVar(&o.slo, "slo", "", "what must hold (default '"+trial.DefaultSLO+"'; without load '"+trial.DefaultStartSLO+"')")
+	f.StringVar(&o.slo, "slo", "", "what must hold (default '"+trial.DefaultSLO+"'; without load '"+trial.DefaultStartSLO+"'; of a job '"+trial.DefaultJobSLO+"')")
 	f.StringVar(&o.ample, "ample", "", "memory of the baseline, such as 2g (default: half of what is available, at most 2g)")
 	f.IntVar(&o.baselines, "baselines", 3, "runs of the baseline")
 	f.IntVar(&o.confirmations, "confirmations", 3, "fresh runs that must pass at the recommended limit")
 	f.StringVar(&o.cgroupParent, "cgroup-parent", "", "control group to make groups in (default: the one tare runs in)")
+	f.BoolVar(&o.job, "job", false, "the application is a job: it runs to its end, within --ready-timeout (default 1h), and its time is the measure")
+	f.StringVar(&o.prefer, "prefer", string(fit.PreferMemory), "memory, balanced or throughput: which options are worth their speed")
+	f.BoolVar(&o.heapCurve, "heap-curve", false, "at the end, trials with other heaps: where is the cliff?")
 	f.BoolVar(&o.json, "json", false, "write JSON (schema "+report.FitSchema+")")
-	f.StringVar(&o.out, "out", "", "folder for result.json, and the log and footprints of each trial")
+	f.StringVar(&o.out, "out", "", "folder for report.html, result.json, and the log and footprints of each trial")
 	f.StringVar(&o.profile, "profile", "", "file to write what was proven to, for tare exec: tare.json beside the jar")
 	f.StringArrayVar(&o.env, "env", nil, "NAME=VALUE for the application; repeatable")
+	f.StringVar(&o.store, "store", "", storeHelp+"; none keeps nothing")
+	f.BoolVar(&o.resume, "resume", false, "go on with a fit that was cut off: --resume [ID], without one the newest started here")
 	return cmd
 }
 
 func usageError(err error) error { return &exitError{exitUsage, err} }
 
-func runFit(ctx context.Context, stdout, stderr io.Writer, args []string, o fitOptions) error {
+func runFit(ctx context.Context, stdout, stderr io.Writer, args []string, o fitOptions, h *history) error {
 	c, err := fitConfig(ctx, args, o)
 	if err != nil {
 		return err
@@ -126,25 +147,30 @@ func runFit(ctx context.Context, stdout, stderr io.Writer, args []string, o fitO
 	if closer, ok := c.Runner.(io.Closer); ok {
 		defer closer.Close()
 	}
-	if err := prepareFolders(c); err != nil {
+	if err := h.begin(ctx, &c, stderr); err != nil {
+		return err
+	}
+	if err := prepareFolders(c, o.resume); err != nil {
 		return err
 	}
 	progress := newProgress(stderr)
-	progress.note(fmt.Sprintf("baseline with %s", report.Limit(c.AmpleBytes)))
+	progress.note(strings.TrimPrefix(fmt.Sprintf("%s, baseline with %s", h.going(), report.Limit(c.AmpleBytes)), ", "))
 	c.Observe, c.Stage = progress.event, progress.stage
 	result, err := fit.Run(ctx, c)
 	progress.end()
-	if ctx.Err() != nil {
-		return fmt.Errorf("interrupted after %d trials: nothing is left running", len(result.Trials))
+	keepErr := h.end(ctx, result, err)
+	if ctx.Err() != nil && !fit.Ended(err) {
+		return fmt.Errorf("interrupted after %d trials: nothing is left running%s", len(result.Trials), h.hint(result))
 	}
 	failure := fitError(err)
-	if writeErr := writeFit(stdout, result, failure, o); writeErr != nil {
-		return errors.Join(failure, writeErr)
+	if !fit.Ended(err) {
+		failure = hinted(failure, h.hint(result))
 	}
-	if failure == nil && o.profile != "" {
+	err = errors.Join(failure, keepErr, writeFit(stdout, result, failure, o))
+	if err == nil && o.profile != "" {
 		return writeProfile(o.profile, result)
 	}
-	return failure
+	return err
 }
 
 // writeFit writes the result to stdout, and to the folder where wanted.
@@ -158,6 +184,11 @@ func writeFit(stdout io.Writer, r *fit.Result, failure error, o fitOptions) erro
 			return fmt.Errorf("result.json: %w", err)
 		}
 	}
+	if o.out != "" && len(r.Trials) > 0 {
+		if err := writeFitHTML(filepath.Join(o.out, "report.html"), r, failure); err != nil {
+			return err
+		}
+	}
 	if o.json {
 		return report.WriteFitJSON(stdout, r, failure)
 	}
@@ -167,7 +198,7 @@ func writeFit(stdout io.Writer, r *fit.Result, failure error, o fitOptions) erro
 	if err := report.Fit(stdout, r, styleOf(stdout)); err != nil || o.out == "" {
 		return err
 	}
-	_, err := fmt.Fprintf(stdout, "\n  kept in %s: result.json, and the log and footprints of each trial\n", o.out)
+	_, err := fmt.Fprintf(stdout, "\n  kept in %s: report.html, result.json, and the log and footprints of each trial\n", o.out)
 	return err
 }
 
@@ -181,7 +212,7 @@ func styleOf(w io.Writer) report.Style {
 // fitConfig checks everything that can be checked before anything runs.
 func fitConfig(ctx context.Context, args []string, o fitOptions) (fit.Config, error) {
 	c := fit.Config{CPUs: o.cpus, Cpuset: o.cpuset, ReadyTimeout: o.readyTimeout, Warmup: o.warmup, Duration: o.duration,
-		Baselines: o.baselines, Confirmations: o.confirmations, OutDir: o.out, Levers: fit.Levers, Weigh: weighTrial}
+		Job: o.job, HeapCurve: o.heapCurve, Baselines: o.baselines, Confirmations: o.confirmations, OutDir: o.out, AddedEnv: o.env, Levers: fit.Levers, Weigh: weighTrial}
 	if err := o.checkNumbers(); err != nil {
 		return c, usageError(err)
 	}
@@ -205,6 +236,17 @@ func fitConfig(ctx context.Context, args []string, o fitOptions) (fit.Config, er
 	}
 	if c.Given, err = jvmopts.Read(jvmopts.Input{Release: jvmopts.ParseRelease(c.Java.Version), Args: args[1:], Env: c.Env, Dir: c.Dir}); err != nil {
 		return c, usageError(err)
+	}
+	if c.Prefer, err = fit.ParsePrefer(o.prefer); err != nil {
+		return c, usageError(fmt.Errorf("--prefer %w", err))
+	}
+	if c.Job {
+		if err := o.checkJob(); err != nil {
+			return c, usageError(err)
+		}
+		if o.readyTimeout == trial.DefaultReadyTimeout {
+			c.ReadyTimeout = trial.DefaultJobTimeout
+		}
 	}
 	if c.Load, err = o.load(); err != nil {
 		return c, usageError(err)
@@ -305,13 +347,26 @@ func fitError(err error) error {
 	return err
 }
 
+// hinted adds a hint to an error and keeps its exit code.
+func hinted(err error, hint string) error {
+	if hint == "" {
+		return err
+	}
+	code := exitFailure
+	var e *exitError
+	if errors.As(err, &e) {
+		code = e.code
+	}
+	return &exitError{code, fmt.Errorf("%w%s", err, hint)}
+}
+
 // baselineError tells why the application fails even with ample memory.
 func baselineError(b *fit.BaselineError) error {
 	t := b.Trial
 	switch {
 	case t.Verdict == trial.OOMKilled || t.Verdict == trial.Stalled:
 		return &exitError{exitNoLimit, fmt.Errorf("%w%s\nraise --ample", b, evidence(t))}
-	case t.Measured.Start == 0:
+	case t.Measured.Start == 0 && t.Measured.Time == 0:
 		return &exitError{exitNotReady, fmt.Errorf("%w%s%s", b, evidence(t), lastLines(t))}
 	case t.Verdict == trial.Crashed || t.Verdict == trial.OutOfMemory:
 		return &exitError{exitNoLimit, fmt.Errorf("%w%s%s", b, evidence(t), lastLines(t))}

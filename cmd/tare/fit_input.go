@@ -90,6 +90,9 @@ func (b bodies) Open(name string) (fs.File, error) {
 
 // readiness is --ready, or that the first target answers.
 func (o fitOptions) readiness(l fit.Load) (trial.Ready, error) {
+	if o.job {
+		return trial.Ready{}, nil
+	}
 	if o.ready != "" {
 		return trial.ParseReady(o.ready)
 	}
@@ -102,7 +105,9 @@ func (o fitOptions) readiness(l fit.Load) (trial.Ready, error) {
 // objective is --slo, or the default.
 func (o fitOptions) objective(l fit.Load) (trial.SLO, error) {
 	text := o.slo
-	if text == "" && l.Loader == nil {
+	if text == "" && o.job {
+		text = trial.DefaultJobSLO
+	} else if text == "" && l.Loader == nil {
 		text = trial.DefaultStartSLO
 	} else if text == "" {
 		text = trial.DefaultSLO
@@ -111,14 +116,25 @@ func (o fitOptions) objective(l fit.Load) (trial.SLO, error) {
 	if err != nil {
 		return nil, err
 	}
-	if l.Loader == nil {
-		for _, c := range slo {
-			if c.Metric != trial.StartTime {
-				return nil, fmt.Errorf("SLO clause %q looks at load, and there is none: give --load or --load-command", c)
-			}
+	for _, c := range slo {
+		switch {
+		case o.job != (c.Metric == trial.JobTime):
+			return nil, fmt.Errorf("SLO clause %q: time is what a job is measured by (--job), and nothing else", c)
+		case l.Loader == nil && !o.job && c.Metric != trial.StartTime:
+			return nil, fmt.Errorf("SLO clause %q looks at load, and there is none: give --load or --load-command", c)
 		}
 	}
 	return slo, nil
+}
+
+// checkJob refuses what is for services.
+func (o fitOptions) checkJob() error {
+	for flag, given := range map[string]bool{"--ready": o.ready != "", "--load": len(o.loads) > 0, "--load-command": o.loadCommand != "", "--rate": o.rate != 0} {
+		if given {
+			return fmt.Errorf("%s is for services, and a job runs to its end by itself: leave it out, or leave out --job", flag)
+		}
+	}
+	return nil
 }
 
 const (
@@ -205,9 +221,9 @@ func archiveDir(c fit.Config, out string) (string, error) {
 	return filepath.Join(cache, "archives", hex.EncodeToString(sum[:8])), nil
 }
 
-// prepareFolders makes the folders, and removes an earlier result's files:
-// trials of two fits in one folder could not be told apart.
-func prepareFolders(c fit.Config) error {
+// prepareFolders makes the folders, and removes an earlier result's files, unless
+// the fit goes on: trials of two fits in one folder could not be told apart.
+func prepareFolders(c fit.Config, goesOn bool) error {
 	for _, dir := range []string{c.OutDir, c.ArchiveDir} {
 		if dir == "" {
 			continue
@@ -216,10 +232,10 @@ func prepareFolders(c fit.Config) error {
 			return fmt.Errorf("folder for results: %w", err)
 		}
 	}
-	if c.OutDir == "" {
+	if c.OutDir == "" || goesOn {
 		return nil
 	}
-	for _, pattern := range []string{"trial-[0-9]*.log", "trial-[0-9]*.json", "training.log", "result.json"} {
+	for _, pattern := range []string{"trial-[0-9]*.log", "trial-[0-9]*.json", "training.log", "result.json", "report.html"} {
 		old, err := filepath.Glob(filepath.Join(c.OutDir, pattern))
 		if err != nil {
 			return err

@@ -126,6 +126,9 @@ func (p *progress) ended(e fit.Event) string {
 			text += ", p99 " + report.Duration(l.Latency.P99)
 		}
 	}
+	if o.Measured.Time > 0 {
+		text += ", " + report.Duration(o.Measured.Time)
+	}
 	if o.Measured.Start > 0 {
 		text += ", ready in " + report.Duration(o.Measured.Start)
 	}

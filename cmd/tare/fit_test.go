@@ -34,6 +34,10 @@ func TestFitRefusesBadInput(t *testing.T) {
 		{"no main class", []string{"--ready", "tcp:80", "--", "java", "-Xmx1g"}, exitUsage, "names no jar, module or main class"},
 		{"SLO", []string{"--ready", "tcp:80", "--slo", "p99>1s", "--", "java", "-jar", jar}, exitUsage, `SLO clause "p99>1s": p99 takes < or <=`},
 		{"SLO without load", []string{"--ready", "tcp:80", "--slo", "p99<1s", "--", "java", "-jar", jar}, exitUsage, "give --load"},
+		{"job with load", []string{"--job", "--load", "http://127.0.0.1/", "--", "java", "-jar", jar}, exitUsage, "--load is for services"},
+		{"job's SLO", []string{"--job", "--slo", "p99<1s", "--", "java", "-jar", jar}, exitUsage, "time is what a job is measured by"},
+		{"time of a service", []string{"--ready", "tcp:80", "--slo", "time<1s", "--", "java", "-jar", jar}, exitUsage, "time is what a job is measured by"},
+		{"preference", []string{"--ready", "tcp:80", "--prefer", "speed", "--", "java", "-jar", jar}, exitUsage, "--prefer \"speed\" is none of memory, balanced and throughput"},
 		{"no readiness", []string{"--", "java", "-jar", jar}, exitUsage, "when is the application ready?"},
 		{"readiness", []string{"--ready", "tcp:x", "--", "java", "-jar", jar}, exitUsage, "no port from 1 to 65535"},
 		{"load", []string{"--load", "example.com", "--", "java", "-jar", jar}, exitUsage, "http"},
@@ -179,6 +183,10 @@ func TestFitSysinfo(t *testing.T) {
 			t.Errorf("trial %d is %s without evidence", tr.Trial, tr.Verdict)
 		}
 	}
+	if page, err := os.ReadFile(filepath.Join(out, "report.html")); err != nil || !strings.Contains(string(page), "fits in "+report.Limit(*got.LimitBytes)) {
+		t.Errorf("report.html: %v", err)
+	}
+	storedAlike(t, stdout)
 	if got.Archive != nil {
 		if _, err := os.Stat(got.Archive.File); err != nil {
 			t.Errorf("the recommended archive: %v", err)
@@ -186,6 +194,35 @@ func TestFitSysinfo(t *testing.T) {
 	}
 	nothingLeft(t)
 	startsProven(t, proven, got)
+}
+
+// storedAlike checks that the newest stored fit is the one that was just
+// written as JSON.
+func storedAlike(t *testing.T, want string) {
+	t.Helper()
+	_, stdout, stderr := fitRun(t.Context(), []string{"list", "--json"})
+	var fits report.FitListJSON
+	if err := json.Unmarshal([]byte(stdout), &fits); err != nil || len(fits.Fits) == 0 {
+		t.Fatalf("list: %v, %s", err, stderr)
+	}
+	id := fmt.Sprint(fits.Fits[0].ID)
+	code, got, stderr := fitRun(t.Context(), []string{"show", id, "--json"})
+	gotLines, wantLines := strings.Split(got, "\n"), strings.Split(want, "\n")
+	for i := range min(len(gotLines), len(wantLines)) {
+		if gotLines[i] != wantLines[i] {
+			t.Errorf("show: line %d is %s, was %s", i+1, gotLines[i], wantLines[i])
+			break
+		}
+	}
+	if code != exitOK || len(gotLines) != len(wantLines) {
+		t.Errorf("show: exit code %d, %s, %d lines, were %d", code, stderr, len(gotLines), len(wantLines))
+	}
+	if code, got, stderr := fitRun(t.Context(), []string{"show", id}); code != exitOK || !strings.Contains(got, "is enough (as given it needs") {
+		t.Errorf("show: exit code %d, %s, %s", code, got, stderr)
+	}
+	if code, _, stderr := fitRun(t.Context(), []string{"--resume", id}); code != exitUsage || !strings.Contains(stderr, "has ended") {
+		t.Errorf("a fit that has ended goes on: exit code %d, %s", code, stderr)
+	}
 }
 
 // fitRun runs tare fit.

@@ -30,6 +30,7 @@ that an application passes its load with.
   tare watch PID     the same as it changes, live or as a record
   tare diff A B      what changed between two footprints
   tare fit -- java … the smallest memory limit that passes, and the options for it
+  tare fit list      the fits that were made; show and report one of them
   tare lab run FILE  an experiment, published results beside measured ones
   tare exec -- java … start a JVM so that it fits its container
   tare jdks          the JDKs on this machine

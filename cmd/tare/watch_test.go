@@ -27,7 +27,21 @@ func TestMain(m *testing.M) {
 	if os.Getenv(runAsTare) != "" {
 		main()
 	}
-	os.Exit(m.Run())
+	os.Exit(runTests(m))
+}
+
+// runTests runs the tests with a history of their own.
+func runTests(m *testing.M) int {
+	state, err := os.MkdirTemp("", "tare-test-state-")
+	if err == nil {
+		defer os.RemoveAll(state)
+		err = os.Setenv("XDG_STATE_HOME", state)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return m.Run()
 }
 
 // tareCommand is tare as a process of its own, that ends with the test.
