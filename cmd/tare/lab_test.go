@@ -69,7 +69,7 @@ func TestLabRunsAndReports(t *testing.T) {
 	if code != exitOK || strings.Count(stderr, " passed ") != 7 {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
-	for _, want := range []string{"confirmed   Deep stacks are resident", "confirmed   The option alone costs nothing", "row.thread-stacks",
+	for _, want := range []string{"confirmed     Deep stacks are resident", "confirmed     The option alone costs nothing", "row.thread-stacks",
 		"threads=60 depth=500 xss=2m  nmt.Thread", "8 of 8 runs, 8 starts"} {
 		if !strings.Contains(stdout, want) {
 			t.Errorf("the report lacks %q:\n%s", want, stdout)
