@@ -144,8 +144,8 @@ func labMeasure(d labDoc, s *lab.Set, name string) {
 	m, _ := lab.MeasureNamed(name)
 	d.heading(name)
 	d.paragraph(m.Help + "; median (smallest … largest)")
-	if len(e.Factors) == 0 {
-		d.table([]Align{Right}, [][]string{{sampleText(s.Cells[0].Sample(name), m.Unit)}})
+	if len(e.Factors) < 2 {
+		labList(d, s, name, m.Unit)
 		return
 	}
 	column := slices.IndexFunc(e.Factors, func(f lab.Factor) bool { return f.Name == e.Columns })
@@ -173,6 +173,19 @@ func labMeasure(d labDoc, s *lab.Set, name string) {
 		table = append(table, line)
 	}
 	d.table(align, table)
+}
+
+// labList writes one measure of an experiment with one factor or none: a line
+// for each cell.
+func labList(d labDoc, s *lab.Set, name string, u lab.Unit) {
+	rows := [][]string{{"", name}}
+	for _, f := range s.Experiment.Factors {
+		rows[0][0] = f.Name
+	}
+	for _, c := range s.Cells {
+		rows = append(rows, []string{strings.Join(c.Cell.Labels, ""), sampleText(c.Sample(name), u)})
+	}
+	d.table([]Align{Left, Right}, rows)
 }
 
 // labRow is the cells of one row, by their label in the column's factor.
