@@ -61,12 +61,8 @@ func newLabPlan() *cobra.Command {
 		Short: "What would run",
 		Args:  labArgs(1, "an experiment file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			e, err := o.read(args[0])
-			if err != nil {
-				return err
-			}
-			r, err := readResults(o.resultsFile(args[0]))
-			if errors.Is(err, os.ErrNotExist) {
+			e, r, err := o.open(args[0])
+			if errors.Is(err, os.ErrNotExist) && e != nil {
 				r, err = lab.ReadResults(strings.NewReader(""), "")
 			}
 			if err != nil {
@@ -104,11 +100,7 @@ func newLabReport() *cobra.Command {
 		Short: "Published beside measured, claims judged",
 		Args:  labArgs(1, "an experiment file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			e, err := o.read(args[0])
-			if err != nil {
-				return err
-			}
-			r, err := readResults(o.resultsFile(args[0]))
+			e, r, err := o.open(args[0])
 			if err != nil {
 				return err
 			}
@@ -218,6 +210,17 @@ func (o *labOptions) read(name string) (*lab.Experiment, error) {
 		return nil, usageError(fmt.Errorf("--where: %w", err))
 	}
 	return e, nil
+}
+
+// open reads an experiment and its results. Where only these are missing the
+// experiment is returned with the error.
+func (o *labOptions) open(name string) (*lab.Experiment, *lab.Results, error) {
+	e, err := o.read(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	r, err := readResults(o.resultsFile(name))
+	return e, r, err
 }
 
 func readExperiment(name string) (*lab.Experiment, error) {
