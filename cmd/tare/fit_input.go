@@ -11,10 +11,10 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
 
+	"tare/internal/cachedir"
 	"tare/internal/fit"
 	"tare/internal/linux"
 	"tare/internal/load"
@@ -22,9 +22,6 @@ import (
 	"tare/internal/runner"
 	"tare/internal/trial"
 )
-
-// requestTimeout bounds one request; one that takes longer has failed.
-const requestTimeout = 10 * time.Second
 
 // load is the load that the flags describe.
 func (o fitOptions) load() (fit.Load, error) {
@@ -50,7 +47,7 @@ func (o fitOptions) load() (fit.Load, error) {
 	if !(o.rate >= 0 && o.rate <= load.MaxRate) {
 		return l, fmt.Errorf("--rate %g: give requests per second up to %g, or 0 for a closed loop", o.rate, float64(load.MaxRate))
 	}
-	l.Loader = trial.HTTPLoad{Plan: load.Plan{Targets: l.Targets, Concurrency: o.concurrency, Rate: o.rate, Timeout: requestTimeout}}
+	l.Loader = trial.HTTPLoad{Plan: load.Plan{Targets: l.Targets, Concurrency: o.concurrency, Rate: o.rate, Timeout: trial.RequestTimeout}}
 	return l, nil
 }
 
@@ -205,17 +202,9 @@ func archiveDir(c fit.Config, out string) (string, error) {
 	if out != "" {
 		return filepath.Abs(out)
 	}
-	cache := os.Getenv("TARE_CACHE")
-	if cache == "" {
-		dir, err := os.UserCacheDir()
-		if err != nil {
-			return "", fmt.Errorf("folder for class archives: %w: give --out", err)
-		}
-		cache = filepath.Join(dir, "tare")
-	}
-	cache, err := filepath.Abs(cache)
+	cache, err := cachedir.Path()
 	if err != nil {
-		return "", fmt.Errorf("folder for class archives: %w", err)
+		return "", fmt.Errorf("folder for class archives: %w, or give --out", err)
 	}
 	sum := sha256.Sum256([]byte(strings.Join(append([]string{c.Java.Home, c.Dir}, c.Command.With()...), "\x00")))
 	return filepath.Join(cache, "archives", hex.EncodeToString(sum[:8])), nil

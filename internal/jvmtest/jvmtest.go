@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"tare/internal/cachedir"
 )
 
 // Majors are the JDK versions that tare supports and tests run on.
@@ -51,14 +53,11 @@ func NativeImage(t testing.TB) string {
 // Cache is the folder that the scripts of this tree download into.
 func Cache(t testing.TB) string {
 	t.Helper()
-	if dir := os.Getenv("TARE_CACHE"); dir != "" {
-		return dir
-	}
-	dir, err := os.UserCacheDir()
+	dir, err := cachedir.Path()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return filepath.Join(dir, "tare")
+	return dir
 }
 
 // Root is the root of the source tree.

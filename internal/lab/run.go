@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -76,7 +77,7 @@ func (l *Lab) Run(ctx context.Context) error {
 		l.observe(e)
 		rec, err := l.run(ctx, j, javas[string(j.Cell.Run.JDK)])
 		if err != nil {
-			return fmt.Errorf("%s: %w", cmpOr(l.Experiment.Key(j.Cell), l.Experiment.Title), err)
+			return fmt.Errorf("%s: %w", cmp.Or(l.Experiment.Key(j.Cell), l.Experiment.Title), err)
 		}
 		if err := l.Results.Append(rec); err != nil {
 			return err
@@ -85,13 +86,6 @@ func (l *Lab) Run(ctx context.Context) error {
 		l.observe(e)
 	}
 	return nil
-}
-
-func cmpOr(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
 }
 
 func (l *Lab) observe(e Event) {
@@ -335,9 +329,6 @@ func (r Run) limits() (l runner.Limits, err error) {
 	return l, nil
 }
 
-// requestTimeout bounds one request; one that takes longer has failed.
-const requestTimeout = 10 * time.Second
-
 func (r Run) loader() (trial.Loader, []load.Target, error) {
 	if r.Load == nil {
 		return nil, nil, nil
@@ -364,5 +355,5 @@ func (r Run) loader() (trial.Loader, []load.Target, error) {
 	case r.Load.Duration == 0:
 		return nil, nil, errors.New("load: give duration")
 	}
-	return trial.HTTPLoad{Plan: load.Plan{Targets: targets, Concurrency: c, Rate: r.Load.Rate, Timeout: requestTimeout}}, targets, nil
+	return trial.HTTPLoad{Plan: load.Plan{Targets: targets, Concurrency: c, Rate: r.Load.Rate, Timeout: trial.RequestTimeout}}, targets, nil
 }

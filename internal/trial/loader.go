@@ -13,6 +13,9 @@ import (
 	"tare/internal/load"
 )
 
+// RequestTimeout bounds one request; one that takes longer has failed.
+const RequestTimeout = 10 * time.Second
+
 // Loader puts load on the application.
 type Loader interface {
 	// Probe asks once whether what the load needs is there.

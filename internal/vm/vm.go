@@ -20,6 +20,7 @@ import (
 	"syscall"
 	"time"
 
+	"tare/internal/cachedir"
 	"tare/scripts"
 )
 
@@ -131,9 +132,9 @@ func (o Options) args() ([]string, error) {
 
 // recipe writes vm.sh and its parts into the cache, once for each version of them, and returns its path.
 func recipe() (string, error) {
-	cache, err := cacheDir()
+	cache, err := cachedir.Path()
 	if err != nil {
-		return "", fmt.Errorf("cache for virtual machines: %w: set TARE_CACHE", err)
+		return "", err
 	}
 	sum := sha256.New()
 	files := map[string][]byte{}
@@ -181,14 +182,6 @@ func writeWhole(dir string, files map[string][]byte) error {
 		return nil // another tare was faster
 	}
 	return err
-}
-
-func cacheDir() (string, error) {
-	if dir := os.Getenv("TARE_CACHE"); dir != "" {
-		return filepath.Abs(dir)
-	}
-	dir, err := os.UserCacheDir()
-	return filepath.Join(dir, "tare"), err
 }
 
 // limited keeps the first max bytes and counts the others.
