@@ -180,7 +180,7 @@ type Footprint struct {
 	// on memory with their values, whoever set them.
 	Classes int64             `json:"classes"`
 	Flags   map[string]string `json:"flags"`
-	// RollupRSSBytes is smaps_rollup's Rss, read directly after the scan: on
+	// RollupRSSBytes is smaps_rollup's Rss, read beside the scan: on
 	// a JVM at work it differs by the pages touched in between.
 	RollupRSSBytes int64 `json:"rollupRssBytes"`
 	// Millis is how long the weighing took.

@@ -51,33 +51,33 @@ func (sr *Series) readVM(mem hotspot.Memory, t *hotspot.Target) (*hotspot.VM, er
 	return sr.last, nil
 }
 
-// mappings reads the mappings of a lean weighing. Those do that the target was found with:
-// smaps costs the kernel a walk over all pages, and is needed only for the
+// mappings are the mappings of a lean weighing. Those do that were read of
+// maps: smaps costs the kernel a walk over all pages, and is needed only for the
 // flags of what was not mapped before, and for finding resident pages before
 // Linux 6.7.
-func (sr *Series) mappings(proc linux.FS, t *hotspot.Target) ([]linux.VMA, error) {
+func (sr *Series) mappings(proc linux.FS, pid int, vmas []linux.VMA) ([]linux.VMA, error) {
 	// What another allocator maps is known by its flags.
-	if allocatorOf(t.VMAs) != "" {
-		return proc.Smaps(t.PID)
+	if allocatorOf(vmas) != "" {
+		return proc.Smaps(pid)
 	}
-	if sr.scans = sr.scans || proc.CanScanPages(t.PID); !sr.scans {
-		return proc.Smaps(t.PID)
+	if sr.scans = sr.scans || proc.CanScanPages(pid); !sr.scans {
+		return proc.Smaps(pid)
 	}
-	if sr.addFlags(t.VMAs) {
-		return t.VMAs, nil
+	if sr.addFlags(vmas) {
+		return vmas, nil
 	}
-	vmas, err := proc.Smaps(t.PID)
+	counted, err := proc.Smaps(pid)
 	if err != nil {
 		return nil, err
 	}
-	sr.flags = make(map[mapped]string, len(vmas))
-	for i := range vmas {
-		if v := &vmas[i]; v.Path != "" {
+	sr.flags = make(map[mapped]string, len(counted))
+	for i := range counted {
+		if v := &counted[i]; v.Path != "" {
 			sr.flags[mapped{v.Path, v.Inode}] = v.Flags
 		}
 	}
-	sr.addFlags(t.VMAs) // what has just gone has none
-	return t.VMAs, nil
+	sr.addFlags(vmas) // what has just gone has none
+	return vmas, nil
 }
 
 // addFlags adds the flags to mappings, and says whether all are known.

@@ -78,7 +78,8 @@ func Weigh(ctx context.Context, pid int, opts Options) (*Footprint, error) {
 	return WeighTarget(ctx, target, opts)
 }
 
-// WeighTarget weighs a JVM that was found.
+// WeighTarget weighs a JVM that was found just now: with the mappings that it
+// was found with.
 func WeighTarget(ctx context.Context, target *hotspot.Target, opts Options) (*Footprint, error) {
 	if opts.Proc == (linux.FS{}) {
 		opts.Proc = linux.NewFS("/proc")
@@ -86,7 +87,7 @@ func WeighTarget(ctx context.Context, target *hotspot.Target, opts Options) (*Fo
 	f, err := weigh(ctx, target, opts)
 	// What was read of a process that has ended meanwhile is not to be
 	// trusted, nor are the errors that it caused.
-	if !target.StillThere(opts.Proc) || errors.Is(err, syscall.ESRCH) || errors.Is(err, errNoMappings) {
+	if !target.StillThere(opts.Proc) || errors.Is(err, syscall.ESRCH) || errors.Is(err, errNoPages) {
 		return nil, fmt.Errorf("process %d ended while it was weighed: %w", target.PID, hotspot.ErrNoProcess)
 	}
 	if errors.Is(err, fs.ErrPermission) {
@@ -97,7 +98,7 @@ func WeighTarget(ctx context.Context, target *hotspot.Target, opts Options) (*Fo
 
 func weigh(ctx context.Context, target *hotspot.Target, opts Options) (*Footprint, error) {
 	start := time.Now()
-	s := &scan{proc: opts.Proc, target: target, series: opts.Series, vm: &hotspot.VM{}}
+	s := &scan{proc: opts.Proc, target: target, series: opts.Series, vm: &hotspot.VM{}, vmas: target.VMAs}
 	if target.Musl {
 		s.notes = append(s.notes, muslNote)
 	}
@@ -113,8 +114,8 @@ func weigh(ctx context.Context, target *hotspot.Target, opts Options) (*Footprin
 	if err := <-pages; err != nil {
 		return nil, err
 	}
-	if len(s.vmas) == 0 {
-		return nil, errNoMappings
+	if len(s.runs) == 0 {
+		return nil, errNoPages
 	}
 	s.layout = newLayout(s.vmas, memoryOf(mem), uint64(os.Getpagesize()))
 	s.malloc = s.layout.readMalloc()
@@ -133,9 +134,9 @@ func weigh(ctx context.Context, target *hotspot.Target, opts Options) (*Footprin
 	return f, nil
 }
 
-// errNoMappings says that a process has given its memory back: it ends, and may
+// errNoPages says that a process has given its memory back: it ends, and may
 // for a moment look alive otherwise.
-var errNoMappings = errors.New("no mappings")
+var errNoPages = errors.New("no resident pages")
 
 // closed stands for memory that may not be read.
 type closed struct{}
@@ -205,43 +206,78 @@ func problemNotes(vm *hotspot.VM) []string {
 	return notes
 }
 
-// readPages reads the mappings and the resident pages, one directly after the
-// other, and the kernel's own sum to compare.
+// readPages reads the resident pages, and meanwhile the kernel's own sum to
+// compare: of the same moment, and in half the time, for the kernel walks over
+// every page for each.
 func (s *scan) readPages(proc linux.FS) error {
-	s.time = time.Now()
+	summed := make(chan struct{})
+	go func() {
+		defer close(summed)
+		if s.series.lean() {
+			return
+		}
+		// The sum is a check, not a part: without it the rows still add up.
+		_ = s.timed("smaps_rollup", func() (err error) {
+			s.rollup, err = proc.SmapsRollup(s.target.PID)
+			return err
+		})
+	}()
+	err := s.readMapped(proc)
+	<-summed
+	return err
+}
+
+// maxScans bounds how often the pages of a JVM that maps more memory all the
+// time are read.
+const maxScans = 3
+
+// readMapped reads the resident pages in the mappings that the target was found
+// with. Where pages lie outside of them, or where nothing could be touched, the
+// JVM has mapped memory since, and both are read again.
+func (s *scan) readMapped(proc linux.FS) error {
+	for scans := 1; ; scans++ {
+		s.time = time.Now()
+		if err := s.readOnce(proc); err != nil {
+			return err
+		}
+		if scans == maxScans || !linux.Strays(s.runs, s.vmas) {
+			return nil
+		}
+		vmas, err := proc.Maps(s.target.PID)
+		if err != nil {
+			return err
+		}
+		if slices.EqualFunc(vmas, s.vmas, sameMapping) {
+			return nil // touched before access was taken away
+		}
+		s.vmas = vmas
+	}
+}
+
+func sameMapping(a, b linux.VMA) bool {
+	return a.Start == b.Start && a.End == b.End && a.Perms == b.Perms && a.Inode == b.Inode
+}
+
+func (s *scan) readOnce(proc linux.FS) error {
 	if s.series.lean() {
-		return s.readMappedPages(proc, func() ([]linux.VMA, error) { return s.series.mappings(proc, s.target) })
+		return s.readMappedPages(proc, func() ([]linux.VMA, error) { return s.series.mappings(proc, s.target.PID, s.vmas) })
 	}
 	err := s.scanPages(proc)
 	if errors.Is(err, linux.ErrNoPagemapScan) {
 		s.time = time.Now()
 		err = s.readMappedPages(proc, func() ([]linux.VMA, error) { return proc.Smaps(s.target.PID) })
 	}
-	if err != nil {
-		return err
-	}
-	// The sum is a check, not a part: without it the rows still add up.
-	_ = s.timed("smaps_rollup", func() (err error) {
-		s.rollup, err = proc.SmapsRollup(s.target.PID)
-		return err
-	})
-	return nil
+	return err
 }
 
-// scanPages reads the mappings, and the pages by kind.
+// scanPages reads the pages by kind, in the mappings that the target was found
+// with.
 func (s *scan) scanPages(proc linux.FS) error {
-	if allocatorOf(s.target.VMAs) != "" { // its mappings are known by their flags
+	if allocatorOf(s.vmas) != "" { // its mappings are known by their flags
 		return linux.ErrNoPagemapScan
 	}
 	var unable error
-	err := s.timed("maps", func() (err error) {
-		s.vmas, err = proc.Maps(s.target.PID)
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	err = s.timed("page map", func() error {
+	err := s.timed("page map", func() error {
 		kinds, err := proc.ScanPages(s.target.PID, s.vmas)
 		if errors.Is(err, linux.ErrNoPagemapScan) {
 			unable = err // smaps does it

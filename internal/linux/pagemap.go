@@ -143,6 +143,24 @@ func within(runs []PageRun, vmas []VMA, kind func(*VMA) bool) bool {
 	return false
 }
 
+// Strays says whether a run reaches out of all mappings, or into one that gives
+// no access: both say that the pages are of a later moment, the second not for
+// sure. Runs and mappings are in order of address.
+func Strays(runs []PageRun, vmas []VMA) bool {
+	i := 0
+	for _, r := range runs {
+		for at := r.Start; at < r.End; at = vmas[i].End {
+			for i < len(vmas) && vmas[i].End <= at {
+				i++
+			}
+			if i == len(vmas) || vmas[i].Start > at || !vmas[i].Accessible() {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // CanScanPages says whether the resident pages of process pid can be found
 // without the Rss of its mappings: with PAGEMAP_SCAN.
 func (fs FS) CanScanPages(pid int) bool {

@@ -209,3 +209,25 @@ func TestReadPagemapFails(t *testing.T) {
 		t.Error("a page map that ends early was accepted")
 	}
 }
+
+func TestStrays(t *testing.T) {
+	vmas := []VMA{{Start: 0x1000, End: 0x3000, Perms: "r--p"}, {Start: 0x3000, End: 0x4000, Perms: "rw-p"}, {Start: 0x8000, End: 0x9000, Perms: "rw-p"}, {Start: 0xa000, End: 0xb000, Perms: "---p"}}
+	for _, c := range []struct {
+		name string
+		runs []PageRun
+		want bool
+	}{
+		{"none", nil, false},
+		{"inside, and over neighbours", []PageRun{{0x1000, 0x2000}, {0x2000, 0x4000}, {0x8000, 0x9000}}, false},
+		{"before", []PageRun{{0, 0x2000}}, true},
+		{"into a gap", []PageRun{{0x3000, 0x5000}}, true},
+		{"in a gap", []PageRun{{0x1000, 0x2000}, {0x5000, 0x6000}}, true},
+		{"behind", []PageRun{{0xb000, 0xc000}}, true},
+		{"where nothing may be touched", []PageRun{{0xa000, 0xb000}}, true},
+		{"over a gap", []PageRun{{0x3000, 0x9000}}, true},
+	} {
+		if got := Strays(c.runs, vmas); got != c.want {
+			t.Errorf("%s: %t", c.name, got)
+		}
+	}
+}
