@@ -3,13 +3,14 @@
 #
 #   scripts/fuzz.sh [TIME [PACKAGE...]]      default: 30s ./...
 #
-# It goes on after a failure, whose input Go leaves in the package's testdata,
-# and exits 1 at the end if there was one.
+# and prints a page with a table of what each has tried. It goes on after a failure, whose
+# input Go leaves in the package's testdata, and exits 1 at the end if there was
+# one. FUZZ_WORKERS is how many processes fuzz one target (2).
 set -euo pipefail
 shopt -s inherit_errexit
 cd "$(dirname "$0")/.."
 
-readonly time=${1:-30s}
+readonly time=${1:-30s} workers=${FUZZ_WORKERS:-2}
 shift || true
 
 targets() { # PACKAGE...: lines of package and target
@@ -20,12 +21,25 @@ targets() { # PACKAGE...: lines of package and target
     done | sort
 }
 
+# row turns what go test says at the end into a row of the table.
+row() { # PACKAGE TARGET RESULT < output
+  sed -n 's/^fuzz: elapsed: \([^,]*\), execs: \([0-9]*\) .*total: \([0-9]*\)).*/\1 | \2 | \3/p' | tail -n 1 |
+    { read -r said || said='– | – | –'; echo "| ${1#tare/internal/} | $2 | $said | $3 |"; }
+}
+
 main() {
-  local package target failed=0 list
+  local package target result output list failed=0
   list=$(targets "${@:-./...}")
+  printf '# Fuzzing\n\nMeasured by `FUZZTIME=%s make fuzz` on %s: %s processors, Linux %s, %s; %s workers.\n\n' \
+    "$time" "$(date +%F)" "$(nproc)" "$(uname -r)" "$(go env GOVERSION)" "$workers"
+  printf '| package | target | time | inputs tried | inputs that reach new code | result |\n|---|---|---|---|---|---|\n'
   while read -r package target; do
-    echo "$package $target $time"
-    go test -run='^$' -fuzz="^$target\$" -fuzztime="$time" -parallel=2 "$package" | tail -n 12 || failed=1
+    result=passed
+    output=$(go test -run='^$' -fuzz="^$target\$" -fuzztime="$time" -parallel="$workers" "$package" 2>&1) || {
+      result=failed failed=1
+      tail -n 20 <<<"$output" >&2
+    }
+    row "$package" "$target" "$result" <<<"$output"
   done <<<"$list"
   ((failed == 0)) || { echo 'fuzz: there were failures, see above' >&2; exit 1; }
 }

@@ -23,7 +23,7 @@ import (
 func main() {
 	cache := flag.String("cache", os.Getenv("TARE_CACHE"), "folder that holds jdks")
 	jdks := flag.String("jdks", "8,11,17,21,25,26,27", "JDKs to measure")
-	sizes := flag.String("sizes", "96,128,192,256,384,512,1024,2048,4096", "memory limits in MiB")
+	sizes := flag.String("sizes", "32,48,64,96,128,192,256,384,512,1024,2048,4096", "memory limits in MiB")
 	ways := flag.String("ways", strings.Join(wayNames(), ","), "how the options are chosen")
 	pairs := flag.Int("pairs", 50, "interleaved starts of each launcher; 0 leaves the starts out")
 	repeats := flag.Int("repeats", 1, "runs of each container; all must survive")

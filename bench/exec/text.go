@@ -22,7 +22,7 @@ func jarClasses(path string) (int64, error) {
 func (b *bench) survivalText(done map[cell]outcome) string {
 	var t strings.Builder
 	fmt.Fprintf(&t, "## Survival\n\nThe demo service in a control group of that size, awaited until ready, then %v of warm-up and %v of load, a closed loop of %d requests at a time "+
-		"to `/sys-summary`, `/sys-stat` and `PUT /sys-stat`; %d run(s) of each. A number is the median throughput (requests/s) where every run survived: got ready, was alive at the end, and nothing in the group was killed. "+
+		"to `/sys-summary`, `/sys-stat` and `PUT /sys-stat`; %d run(s) of each. A number is the most MiB that the group needed, page cache left out (median), where every run survived: got ready, was alive at the end, and nothing in the group was killed. "+
 		"Otherwise it says how it ended.\n\n", warmupTime, loadTime, concurrency, b.repeats)
 	for _, w := range ways {
 		if slices.Contains(b.ways, w.name) {
@@ -63,17 +63,17 @@ func (b *bench) survivalText(done map[cell]outcome) string {
 	return t.String()
 }
 
-// cellText is the throughput, or how a run ended that did not survive.
+// cellText is what was needed, or how a run ended that did not survive.
 func (b *bench) cellText(done map[cell]outcome, jdk string, size int64, way string) (string, bool) {
-	var rates []float64
+	var needed []float64
 	for repeat := range b.repeats {
 		o := done[cell{jdk, size, way, repeat}]
 		if !o.Survived {
 			return o.Verdict, false
 		}
-		rates = append(rates, o.Throughput)
+		needed = append(needed, float64(o.NeededBytes)/mib)
 	}
-	return fmt.Sprintf("%.0f", median(rates)), true
+	return fmt.Sprintf("%.0f", median(needed)), true
 }
 
 // estimateText compares what the launcher reckons beside the heap with what was
