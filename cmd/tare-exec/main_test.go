@@ -140,6 +140,22 @@ func TestNamedJava(t *testing.T) {
 	}
 }
 
+// budgetScript asks the launcher what it sees in nested groups of cgroup v2: the
+// outer one has the limit, the inner one a lower memory.high and half a
+// processor; and then in a pod that has no limit at all.
+const budgetScript = `
+cd /sys/fs/cgroup
+mkdir -p pod/app free
+echo "+memory +cpu" > cgroup.subtree_control; echo "+memory +cpu" > pod/cgroup.subtree_control
+echo 512M > pod/memory.max; echo 192M > pod/app/memory.high; echo "50000 100000" > pod/app/cpu.max
+for group in pod/app pod free; do
+  inner=/sys/fs/cgroup/$group
+  [ $group = pod ] && mkdir -p pod/other && inner=/sys/fs/cgroup/pod/other
+  echo "== $group"
+  sh -c "echo \$\$ > $inner/cgroup.procs; exec /bin/tare-exec --explain -- /jdk17/bin/java -version" 2>&1
+done
+`
+
 // hugePagesScript starts 60 threads with stacks of 2 MiB on a kernel that makes
 // huge pages of them: bare, and through the launcher. It waits until the bare
 // JVM has swollen, and prints what became of each.
@@ -162,15 +178,43 @@ for p in $p1 $p2 $p3 $p4; do echo "rss $(rss $p) $(grep THP_enabled /proc/$p/sta
 cat /out.*
 `
 
-// TestHugePages boots Linux 6.1: there the launcher protects a JVM that does
-// not protect itself, leaves one alone that does, and the user's wish.
-func TestHugePages(t *testing.T) {
-	result := vmtest.Run(t, vmtest.Options{Memory: 2 << 30, Timeout: 5 * time.Minute, HostLibs: true, Copies: []vmtest.Copy{
+// TestInMachine boots Linux 6.1 with cgroup v2, where the launcher finds what
+// bounds it and protects from huge pages.
+func TestInMachine(t *testing.T) {
+	result := vmtest.Run(t, vmtest.Options{Memory: 2 << 30, Timeout: 9 * time.Minute, HostLibs: true, Copies: []vmtest.Copy{
 		{Host: build(t), Guest: "/bin/tare-exec"}, {Host: jvmtest.Home(t, 11), Guest: "/jdk11"}, {Host: jvmtest.Home(t, 17), Guest: "/jdk17"},
 		{Host: jvmtest.Jar(t, "workloads.jar"), Guest: "/workloads.jar"},
-	}}, "sh", "-c", hugePagesScript)
+	}}, "sh", "-c", budgetScript+"echo == huge pages\n"+hugePagesScript)
+	sections := strings.Split(result.Output, "== ")
+	if len(sections) != 5 {
+		t.Fatalf("%d sections", len(sections))
+	}
+	checkBudgets(t, sections[1:4])
+	checkHugePages(t, sections[4])
+}
+
+// checkBudgets looks for what bounds the launcher in each section.
+func checkBudgets(t *testing.T, sections []string) {
+	for i, want := range [][]string{
+		{"container: 192 MiB (memory.high", "1 processor (quota 0.5)", "-Xmx"},
+		{"container: 512 MiB", "-Xmx"},
+		{"the machine: no control group limits it"},
+	} {
+		said := strings.Join(strings.Fields(sections[i]), " ")
+		for _, w := range want {
+			if !strings.Contains(said, w) || !strings.Contains(said, `version "17.`) {
+				t.Errorf("no %q, or no JVM: %s", w, said)
+			}
+		}
+	}
+}
+
+// checkHugePages: the launcher protects a JVM that does not protect itself,
+// leaves one alone that does, and the user's wish.
+func checkHugePages(t *testing.T, section string) {
 	var rss, thp [4]int
-	lines := strings.Split(result.Output, "\n")
+	_, section, _ = strings.Cut(section, "\n")
+	lines := strings.Split(section, "\n")
 	for i := range rss {
 		if len(lines) < 4 {
 			t.Fatal("no result")
