@@ -2,8 +2,11 @@
 // one that speaks its API such as Podman, which process is the container's
 // first, and the kernel, which others share its control group.
 //
-// It asks one question, GET /containers/NAME/json (Docker Engine API,
-// https://docs.docker.com/reference/api/engine/), over a unix socket. net/http
+// It also makes, starts, ends and removes containers for who runs programs in
+// them.
+//
+// It speaks a dozen requests of the Docker Engine API
+// (https://docs.docker.com/reference/api/engine/) over a unix socket. net/http
 // does that; the engine's own client would bring some forty modules along.
 package docker
 
@@ -12,11 +15,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"net"
 	"net/http"
-	"net/url"
 	"os"
 	"strings"
 	"time"
@@ -65,7 +65,7 @@ func NewEngine(host string) (*Engine, error) {
 		var d net.Dialer
 		return d.DialContext(ctx, "unix", socket)
 	}
-	return &Engine{host: host, client: &http.Client{Timeout: timeout, Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}}}, nil
+	return &Engine{host: host, client: &http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}}}, nil
 }
 
 // Container is what the engine says of a container.
@@ -75,32 +75,19 @@ type Container struct {
 		Status  string // "running", "exited" and others
 		Running bool
 		Pid     int // of its first process, in the engine's PID namespace
+		// OOMKilled says that the kernel killed in it for want of memory; the
+		// engine may not have noticed.
+		OOMKilled bool
 	}
 }
 
 // Inspect asks for a container by name or id, or the beginning of one.
 func (e *Engine) Inspect(ctx context.Context, name string) (Container, error) {
-	var c Container
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://docker/containers/"+url.PathEscape(name)+"/json", nil)
+	c, err := e.State(ctx, name)
 	if err != nil {
-		return c, err
+		return Container{}, err
 	}
-	resp, err := e.client.Do(req)
-	if errors.Is(err, fs.ErrPermission) {
-		return c, fmt.Errorf("%w to ask the Docker Engine at %s", hotspot.ErrNoPermission, e.host)
-	}
-	if err != nil {
-		if u := (*url.Error)(nil); errors.As(err, &u) {
-			err = u.Err
-		}
-		return c, fmt.Errorf("%w at %s: %w", ErrNoEngine, e.host, err)
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
-	if err != nil {
-		return c, fmt.Errorf("reading the answer of the Docker Engine: %w", err)
-	}
-	return parseContainer(name, resp.StatusCode, text)
+	return c, c.running(name)
 }
 
 // parseContainer reads the engine's answer.
@@ -110,20 +97,26 @@ func parseContainer(name string, status int, text []byte) (Container, error) {
 	case status == http.StatusNotFound:
 		return c, fmt.Errorf("container %.100q: %w", name, ErrNoContainer)
 	case status != http.StatusOK:
-		var refusal struct{ Message string }
-		_ = json.Unmarshal(text, &refusal)
-		return c, fmt.Errorf("container %.100q: the Docker Engine answers %d: %s", name, status, linux.PrintableName(refusal.Message))
+		return c, fmt.Errorf("container %.100q: %w", name, refusal(status, text))
 	}
 	if err := json.Unmarshal(text, &c); err != nil {
 		return Container{}, fmt.Errorf("container %.100q: reading the answer of the Docker Engine: %w", name, err)
 	}
-	if !c.State.Running {
-		return Container{}, fmt.Errorf("container %.100q is %w: %s", name, ErrNotRunning, linux.PrintableName(c.State.Status))
-	}
-	if len(c.ID) < 12 || c.State.Pid <= 0 {
-		return Container{}, fmt.Errorf("container %.100q: the Docker Engine names no process", name)
+	if len(c.ID) < 12 {
+		return Container{}, fmt.Errorf("container %.100q: the Docker Engine names no container", name)
 	}
 	return c, nil
+}
+
+// running says why a container has no process.
+func (c Container) running(name string) error {
+	if !c.State.Running {
+		return fmt.Errorf("container %.100q is %w: %s", name, ErrNotRunning, linux.PrintableName(c.State.Status))
+	}
+	if c.State.Pid <= 0 {
+		return fmt.Errorf("container %.100q: the Docker Engine names no process", name)
+	}
+	return nil
 }
 
 // JVMs finds the JVMs of a running container, by process id. The error is

@@ -19,7 +19,11 @@ func TestParseContainer(t *testing.T) {
 		`[]`: nil,
 		``:   nil,
 	} {
-		if _, err := parseContainer("web", http.StatusOK, []byte(text)); err == nil || want != nil && !errors.Is(err, want) {
+		c, err := parseContainer("web", http.StatusOK, []byte(text))
+		if err == nil {
+			err = c.running("web")
+		}
+		if err == nil || want != nil && !errors.Is(err, want) {
 			t.Errorf("%s: %v, want %v", text, err, want)
 		}
 	}
@@ -38,7 +42,7 @@ func FuzzParseContainer(f *testing.F) {
 	f.Add(500, []byte(`{"message":"driver failed"}`))
 	f.Fuzz(func(t *testing.T, status int, text []byte) {
 		c, err := parseContainer("web", status, text)
-		if err == nil && (len(c.ID) < 12 || c.State.Pid <= 0 || !c.State.Running) {
+		if err == nil && len(c.ID) < 12 || c.running("web") == nil && (c.State.Pid <= 0 || !c.State.Running) {
 			t.Fatalf("%+v", c)
 		}
 	})

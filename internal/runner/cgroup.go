@@ -125,6 +125,7 @@ func (c *Cgroup) Start(ctx context.Context, spec Spec) (Process, error) {
 	if err != nil {
 		return nil, err
 	}
+	spec.Cold.drop()
 	p, err := start(spec, g)
 	if err != nil {
 		return nil, also(err, destroy(g.dirs()))

@@ -104,7 +104,7 @@ func TestCgroup(t *testing.T) {
 		parent = testParent(t)
 		t.Setenv(parentEnv, parent)
 	}
-	runnertest.Run(t, func(t *testing.T) runner.Runner { return newCgroup(t, parent) })
+	runnertest.Run(t, runnertest.Groups, func(t *testing.T) runner.Runner { return newCgroup(t, parent) })
 }
 
 // Another group of the wanted name is neither adopted nor removed, and what

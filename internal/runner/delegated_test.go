@@ -67,7 +67,7 @@ func beDelegated(t *testing.T) {
 		g, _ := memoryGroup(t)
 		t.Setenv(parentEnv, g.Path)
 	}
-	runnertest.Run(t, func(t *testing.T) runner.Runner { return newCgroup(t, parent) })
+	runnertest.Run(t, runnertest.Groups, func(t *testing.T) runner.Runner { return newCgroup(t, parent) })
 	if g, _ := memoryGroup(t); parent == "" && g.Path != os.Getenv(parentEnv) {
 		t.Errorf("this process was left in %s, it came from %s", g.Path, os.Getenv(parentEnv))
 	}

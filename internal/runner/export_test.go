@@ -62,3 +62,19 @@ func ForeignName(c *Cgroup) string {
 	o.pidns, o.start = o.pidns+1, 1
 	return o.groupName(1)
 }
+
+// LeftoverDocker, ForeignDocker and NextDocker are names of containers as the
+// functions and types of like names are of groups.
+func LeftoverDocker(d *Docker) string {
+	o := d.owner
+	o.pid, o.start = 1<<30, 1
+	return o.groupName(1)
+}
+
+func ForeignDocker(d *Docker) string {
+	o := d.owner
+	o.pidns, o.start = o.pidns+1, 1
+	return o.groupName(1)
+}
+
+func NextDocker(d *Docker) string { return d.owner.groupName(sequence.Load() + 1) }

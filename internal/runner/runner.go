@@ -33,14 +33,17 @@ type Limits struct {
 
 // Spec is one process to start.
 type Spec struct {
-	// Args is the command and its arguments; Args[0] is looked up in PATH.
+	// Args is the command and its arguments; Args[0] is looked up in PATH. In a
+	// container this, and every other path, is the container's.
 	Args []string
 	// Env is the whole environment, as in os.Environ.
 	Env []string
-	// Dir is the working directory; empty is the caller's.
+	// Dir is the working directory; empty is the caller's, or the image's.
 	Dir string
-	// Stdout and Stderr receive the output; nil discards it. An *os.File is
-	// handed to the process itself.
+	// Cold is dropped from the page cache before the process starts.
+	Cold Cold
+	// Stdout and Stderr receive the output; nil discards it. The cgroup runner
+	// hands an *os.File to the process itself.
 	Stdout, Stderr io.Writer
 	Limits         Limits
 }
@@ -74,7 +77,8 @@ type Usage struct {
 type Exit struct {
 	// Code is the exit code, -1 when a signal ended the process.
 	Code int
-	// Signal is the signal that ended the process, or 0.
+	// Signal is the signal that ended the process, or 0. An engine does not
+	// tell exit code 137 from SIGKILL: of a container both are the signal.
 	Signal syscall.Signal
 }
 
@@ -86,7 +90,8 @@ type Process interface {
 	// Usage reads the group. It works after the process ended, until Close.
 	Usage() (Usage, error)
 	// SetMemoryLimit changes the group's memory limit (and memory plus swap
-	// alike); 0 lifts it.
+	// alike); 0 lifts it. A container that has ended has none to change, which
+	// is no error.
 	SetMemoryLimit(bytes int64) error
 	// Done is closed when the process has ended and Exit is valid.
 	Done() <-chan struct{}

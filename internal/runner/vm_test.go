@@ -20,9 +20,9 @@ func TestMain(m *testing.M) {
 }
 
 // TestInMachine runs all tests of this package with cgroup v2, whichever
-// version the host has.
+// version the host has. The machine has no Docker Engine.
 func TestInMachine(t *testing.T) {
-	vmtest.RunTests(t, vmtest.Options{}, "./internal/runner", "-test.skip=^TestInMachine$")
+	vmtest.RunTests(t, vmtest.Options{}, "./internal/runner", "-test.skip=^(TestInMachine|TestDocker)")
 }
 
 // addSwap gives a machine of vmtest swap, so that a limit which forgot it would

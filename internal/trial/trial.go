@@ -47,7 +47,8 @@ type Spec struct {
 	Baseline *Measured
 	// Probe asks the load's targets before the load.
 	Probe bool
-	// JavaHome and Files are dropped from the page cache before the start.
+	// JavaHome and Files are dropped from the page cache before the start
+	// (runner.Cold).
 	JavaHome string
 	Files    []string
 	// LogFile takes the application's whole output; empty keeps its end
@@ -151,7 +152,6 @@ func Run(ctx context.Context, r runner.Runner, s Spec) (res *Result, err error) 
 	if err := checkPorts(ctx, localAddrs(s.Ready, s.Targets)); err != nil {
 		return nil, err
 	}
-	dropCache(s.JavaHome, s.Files)
 	file, err := openLog(s.LogFile)
 	if err != nil {
 		return nil, err
@@ -160,7 +160,7 @@ func Run(ctx context.Context, r runner.Runner, s Spec) (res *Result, err error) 
 	log := newCapture(file, s.Ready.log)
 	begin := time.Now()
 	proc, err := r.Start(ctx, runner.Spec{Args: s.Args, Env: s.Env, Dir: s.Dir,
-		Stdout: log.stream(), Stderr: log.stream(), Limits: s.Limits})
+		Cold: runner.Cold{JavaHome: s.JavaHome, Files: s.Files}, Stdout: log.stream(), Stderr: log.stream(), Limits: s.Limits})
 	if err != nil {
 		return nil, fmt.Errorf("start of %s: %w", s.Args[0], err)
 	}

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"tare/internal/linux"
+	"tare/internal/runner"
 )
 
 // The environment that makes a helper of the test binary, and by which the
@@ -31,6 +32,7 @@ const (
 // that the suite starts are the test binary itself, so nothing else need be
 // where they run.
 func Main(m *testing.M) {
+	runner.Gate(os.Args)
 	if os.Getenv(helperEnv) == "" {
 		os.Exit(m.Run())
 	}
@@ -44,9 +46,6 @@ func helper(mode string, args []string) error {
 	switch mode {
 	case "exit":
 		os.Exit(number(args[0]))
-	case "signal":
-		syscall.Kill(os.Getpid(), syscall.Signal(number(args[0])))
-		wait()
 	case "print":
 		fmt.Fprint(os.Stdout, args[0])
 		fmt.Fprint(os.Stderr, args[1])

@@ -31,13 +31,27 @@ const (
 	patience = 60 * time.Second
 )
 
+// Kind is what runners differ in, as their comments say.
+type Kind int
+
+const (
+	// Groups are control groups alone: a signal ends a process in one as it
+	// does elsewhere, a process ends with its owner, and one that ends leaves
+	// others behind.
+	Groups Kind = iota
+	// Containers have PID namespaces, the first process of which nothing but
+	// SIGKILL from outside ends, and with which all others end. They outlive
+	// their owner. An engine tells SIGKILL as exit code 137.
+	Containers
+)
+
 // Run runs the suite over the runners that make returns. The package needs
 //
 //	func TestMain(m *testing.M) { runnertest.Main(m) }
 //
 // and make must also work in a process that was started by the test, for
 // runners of another process that is killed.
-func Run(t *testing.T, make func(t *testing.T) runner.Runner) {
+func Run(t *testing.T, kind Kind, make func(t *testing.T) runner.Runner) {
 	if os.Getenv(ownerEnv) != "" {
 		beOwner(t, make(t))
 		return
@@ -47,6 +61,7 @@ func Run(t *testing.T, make func(t *testing.T) runner.Runner) {
 	}
 	test("Inside", testInside)
 	test("Exit", testExit)
+	test("Signalled", func(t *testing.T, r runner.Runner) { testSignalled(t, r, kind) })
 	test("Output", testOutput)
 	test("EnvAndDir", testEnvAndDir)
 	test("StartFails", testStartFails)
@@ -58,14 +73,14 @@ func Run(t *testing.T, make func(t *testing.T) runner.Runner) {
 	test("LowerTooFar", testLowerTooFar)
 	test("Quota", testQuota)
 	test("Cpuset", testCpuset)
-	test("StopGracefully", testStopGracefully)
+	test("StopGracefully", func(t *testing.T, r runner.Runner) { testStopGracefully(t, r, kind) })
 	test("StopStubborn", testStopStubborn)
 	test("StopLeftBehind", testStopLeftBehind)
-	test("OutputHeldOpen", testOutputHeldOpen)
+	test("OutputHeldOpen", func(t *testing.T, r runner.Runner) { testOutputHeldOpen(t, r, kind) })
 	test("CloseKills", testCloseKills)
 	test("Concurrent", testConcurrent)
 	name := t.Name()
-	test("SweepDead", func(t *testing.T, r runner.Runner) { testSweepDead(t, r, name) })
+	test("SweepDead", func(t *testing.T, r runner.Runner) { testSweepDead(t, r, kind, name) })
 	test("SweepSparesLiving", func(t *testing.T, r runner.Runner) { testSweepSparesLiving(t, r, name) })
 }
 
@@ -260,12 +275,32 @@ func testExit(t *testing.T, r runner.Runner) {
 	}{
 		{[]string{"exit", "0"}, runner.Exit{}},
 		{[]string{"exit", "7"}, runner.Exit{Code: 7}},
-		{[]string{"exit", "137"}, runner.Exit{Code: 137}},
-		{[]string{"signal", "9"}, runner.Exit{Code: -1, Signal: syscall.SIGKILL}},
-		{[]string{"signal", "15"}, runner.Exit{Code: -1, Signal: syscall.SIGTERM}},
+		{[]string{"exit", "143"}, runner.Exit{Code: 143}}, // as a JVM after SIGTERM
+		{[]string{"exit", "255"}, runner.Exit{Code: 255}},
 	} {
 		if e := start(t, r, runner.Limits{}, c.args...).wait(); e != c.want {
 			t.Errorf("%v: %+v, want %+v", c.args, e, c.want)
+		}
+	}
+}
+
+// The end by a signal from outside is told apart from an exit code.
+func testSignalled(t *testing.T, r runner.Runner, kind Kind) {
+	want := map[syscall.Signal]runner.Exit{syscall.SIGKILL: {Code: -1, Signal: syscall.SIGKILL}}
+	if kind == Groups {
+		want[syscall.SIGTERM] = runner.Exit{Code: -1, Signal: syscall.SIGTERM}
+		if e := start(t, r, runner.Limits{}, "exit", "137").wait(); e != (runner.Exit{Code: 137}) {
+			t.Errorf("exit code 137: %+v", e)
+		}
+	}
+	for signal, exit := range want {
+		x := start(t, r, runner.Limits{}, "hold")
+		x.ready()
+		if err := syscall.Kill(x.PID(), signal); err != nil {
+			t.Fatal(err)
+		}
+		if e := x.wait(); e != exit {
+			t.Errorf("%v: %+v, want %+v", signal, e, exit)
 		}
 	}
 }
@@ -499,15 +534,17 @@ func testCpuset(t *testing.T, r runner.Runner) {
 	}
 }
 
-func testStopGracefully(t *testing.T, r runner.Runner) {
+// A Go program that a signal does not end exits with 2.
+func testStopGracefully(t *testing.T, r runner.Runner, kind Kind) {
+	want := map[Kind]runner.Exit{Groups: {Code: -1, Signal: syscall.SIGTERM}, Containers: {Code: 2}}[kind]
 	x := start(t, r, runner.Limits{}, "hold")
 	x.ready()
 	// A grace that would not pass in time.
 	if err := x.Stop(t.Context(), 10*patience); err != nil {
 		t.Fatal(err)
 	}
-	if e := x.Exit(); e != (runner.Exit{Code: -1, Signal: syscall.SIGTERM}) {
-		t.Errorf("%+v", e)
+	if e := x.Exit(); e != want {
+		t.Errorf("%+v, want %+v", e, want)
 	}
 	x.usage() // still there
 	if err := x.Stop(t.Context(), 0); err != nil {
@@ -550,13 +587,13 @@ func testStopLeftBehind(t *testing.T, r runner.Runner) {
 }
 
 // A grandchild that holds stdout open does not keep a process from being done.
-func testOutputHeldOpen(t *testing.T, r runner.Runner) {
+func testOutputHeldOpen(t *testing.T, r runner.Runner, kind Kind) {
 	x := start(t, r, runner.Limits{}, "tree", "leave")
 	if e := x.wait(); e.Code != 0 {
 		t.Fatalf("%+v: %s", e, x.err)
 	}
-	if n := len(living(t, x.mark)); n != 1 {
-		t.Errorf("%d processes, want the grandchild", n)
+	if n, want := len(living(t, x.mark)), map[Kind]int{Groups: 1, Containers: 0}[kind]; n != want {
+		t.Errorf("%d processes are left, want %d", n, want)
 	}
 }
 
@@ -649,18 +686,20 @@ func kill(cmd *exec.Cmd) {
 	cmd.Wait()
 }
 
-func testSweepDead(t *testing.T, r runner.Runner, name string) {
+func testSweepDead(t *testing.T, r runner.Runner, kind Kind, name string) {
 	cmd, mark := owner(t, name)
 	kill(cmd)
-	// The process goes with its owner; the grandchild is for the sweep.
+	// A process in a group goes with its owner; the grandchild, or the
+	// container, is for the sweep.
+	want := map[Kind]int{Groups: 1, Containers: 2}[kind]
 	eventually(t, func() error {
-		if n := len(living(t, mark)); n > 1 {
+		if n := len(living(t, mark)); n > want {
 			return fmt.Errorf("%d processes live", n)
 		}
 		return nil
 	})
-	if n := len(living(t, mark)); n != 1 {
-		t.Errorf("%d processes are left to the sweep, want 1", n)
+	if n := len(living(t, mark)); n != want {
+		t.Errorf("%d processes are left to the sweep, want %d", n, want)
 	}
 	removed, err := r.Sweep()
 	if err != nil {

@@ -1,4 +1,4 @@
-package trial
+package runner
 
 import (
 	"io/fs"
@@ -9,29 +9,35 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// Cold are files to drop from the page cache right before a process starts.
+type Cold struct {
+	// JavaHome is a Java runtime: its libraries, modules and class archives.
+	JavaHome string
+	// Files are files, and folders with all that is below them.
+	Files []string
+}
+
 // maxColdFiles bounds how many files are dropped before a trial.
 const maxColdFiles = 10000
 
-// dropCache drops the application's own files from the page cache: the
-// runtime's libraries, modules and class archives below its home, and the
-// files that the command names (files, and folders of jars).
+// drop drops the files from the page cache.
 //
 // A page of the cache is charged to the group that read it first. A trial that
 // finds the pages of an earlier one there gets them free of charge, and would
 // look smaller than a fresh container is. Pages that another running process
 // maps, such as the C library's, cannot be dropped; they are the same few
 // megabytes in every trial.
-func dropCache(home string, files []string) {
+func (c Cold) drop() {
 	n := 0
 	drop := func(path string) {
 		if n++; n <= maxColdFiles {
 			dropFile(path)
 		}
 	}
-	if home != "" {
-		walkFiles(filepath.Join(home, "lib"), isRuntimeFile, drop)
+	if c.JavaHome != "" {
+		walkFiles(filepath.Join(c.JavaHome, "lib"), isRuntimeFile, drop)
 	}
-	for _, f := range files {
+	for _, f := range c.Files {
 		f = strings.TrimSuffix(f, "*") // a class path may end in /*
 		if f == "" {
 			continue

@@ -1,0 +1,443 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"tare/internal/docker"
+	"tare/internal/linux"
+)
+
+// DockerOptions say in what a Docker runner runs.
+type DockerOptions struct {
+	Engine *docker.Engine
+	// Image is the name or id of an image that the engine has.
+	Image string
+	// Binds are files and folders of this machine that containers have too.
+	Binds []docker.Bind
+}
+
+// Docker runs processes in containers of one image, made by a Docker Engine on
+// this machine. It needs root, as reading what a container uses does.
+//
+// A container has the machine's network: what the process listens on, it
+// listens on here. Memory plus swap is limited like memory. The process is the
+// first of a PID namespace: its end ends all others, and of the signals that it
+// does not handle only SIGKILL ends it (pid_namespaces(7)). The container, not
+// this process, is its parent: it lives on when this process is killed, until
+// the next Sweep.
+//
+// The engine removes the group of a container when that has ended. What it used
+// is read in the moment before: the end of its process is seen by pidfd, and
+// the engine is kept from removing the group by holding the container's stdout
+// open, for the end of which it waits first.
+type Docker struct {
+	engine *docker.Engine
+	image  docker.Image
+	binds  []docker.Bind
+	self   string
+	proc   linux.FS
+	owner  owner
+}
+
+var _ Runner = (*Docker)(nil)
+
+// ownerLabel is the label of containers that a Docker runner made; its value is
+// the name that owner.groupName gives.
+const ownerLabel = "dev.tare.owner"
+
+// NewDocker returns a runner for an image that the engine has.
+func NewDocker(ctx context.Context, opts DockerOptions) (*Docker, error) {
+	proc := linux.NewFS("/proc")
+	self, err := thisProcess(proc)
+	if err != nil {
+		return nil, unavailable(err, "mount /proc")
+	}
+	if os.Geteuid() != 0 {
+		return nil, unavailable(errors.New("what a container uses cannot be read"), "run tare as root")
+	}
+	program, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	image, err := opts.Engine.Image(ctx, opts.Image)
+	if err != nil {
+		return nil, err
+	}
+	if image.Architecture != "" && image.Architecture != runtime.GOARCH {
+		return nil, fmt.Errorf("image %.100q is for %s, this machine is %s: give one for it", opts.Image, linux.PrintableName(image.Architecture), runtime.GOARCH)
+	}
+	return &Docker{engine: opts.Engine, image: image, binds: opts.Binds, self: program, proc: proc, owner: self}, nil
+}
+
+// Name is "docker".
+func (d *Docker) Name() string { return "docker" }
+
+// Image is what the engine says of the runner's image.
+func (d *Docker) Image() docker.Image { return d.image }
+
+// Start starts the process of the spec in a fresh container.
+func (d *Docker) Start(ctx context.Context, spec Spec) (Process, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if err := spec.Limits.check(); err != nil {
+		return nil, err
+	}
+	if len(spec.Args) == 0 {
+		return nil, errors.New("no command to start")
+	}
+	gate, err := newGatehouse()
+	if err != nil {
+		return nil, err
+	}
+	defer gate.close()
+	id, err := d.engine.Create(ctx, d.containerSpec(spec, gate))
+	if errors.Is(err, docker.ErrNameTaken) {
+		err = fmt.Errorf("%w: %w", ErrExists, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	c := newContainer(d, id, spec.Limits)
+	if err := c.start(ctx, spec, gate); err != nil {
+		return nil, also(err, c.Close())
+	}
+	return c, nil
+}
+
+func (d *Docker) containerSpec(spec Spec, gate *gatehouse) docker.Spec {
+	name := d.owner.groupName(sequence.Add(1))
+	s := docker.Spec{
+		Name: name, Image: d.image.ID, Entrypoint: gate.command(), Env: spec.Env, Labels: map[string]string{ownerLabel: name},
+		Binds:       append(slices.Clone(d.binds), docker.Bind{Source: d.self, Target: InContainer, ReadOnly: true}),
+		MemoryBytes: spec.Limits.MemoryBytes, Cpuset: spec.Limits.Cpuset,
+	}
+	if spec.Limits.CPUs != 0 {
+		s.QuotaMicros, s.PeriodMicros = spec.Limits.quota(), cpuPeriod.Microseconds()
+	}
+	return s
+}
+
+// Sweep removes the containers, of any image, whose owner has ended, and returns
+// their names.
+func (d *Docker) Sweep() (removed []string, err error) {
+	ctx := context.Background()
+	all, err := d.engine.Labelled(ctx, ownerLabel)
+	if err != nil {
+		return nil, fmt.Errorf("look for leftovers: %w", err)
+	}
+	for _, id := range slices.Sorted(maps.Keys(all)) {
+		o, ok := ownerOf(all[id])
+		if !ok || strings.HasPrefix(all[id], "tare-self-") || !o.gone(d.proc, d.owner) {
+			continue
+		}
+		if e := d.engine.Remove(ctx, id); e != nil {
+			err = also(err, fmt.Errorf("remove leftover %s: %w", all[id], e))
+			continue
+		}
+		removed = append(removed, "container "+all[id])
+	}
+	return removed, err
+}
+
+// container is a process in a container.
+type container struct {
+	docker *Docker
+	id     string
+	limits Limits
+	pid    int
+	forget context.CancelFunc // ends the conversations with the engine
+
+	drained chan struct{} // every writer has everything
+	ended   chan struct{} // the engine says so
+	final   chan struct{} // the group has been read for the last time
+	done    chan struct{}
+	exit    Exit
+
+	mu     sync.Mutex
+	group  group // nil before and after its life
+	last   Usage
+	closed bool
+}
+
+func newContainer(d *Docker, id string, limits Limits) *container {
+	return &container{docker: d, id: id, limits: limits, last: Usage{Time: time.Now(), LimitBytes: limits.MemoryBytes}, forget: func() {},
+		drained: make(chan struct{}), ended: make(chan struct{}), final: make(chan struct{}), done: make(chan struct{})}
+}
+
+// start starts the container and its process. On an error the container is
+// for Close.
+func (c *container) start(ctx context.Context, spec Spec, gate *gatehouse) error {
+	// What is asked now is answered when the container ends.
+	var long context.Context
+	long, c.forget = context.WithCancel(context.WithoutCancel(ctx))
+	output, err := c.docker.engine.Attach(long, c.id)
+	if err != nil {
+		return c.never(err)
+	}
+	go func() {
+		defer close(c.drained)
+		defer output.Close()
+		_ = docker.Demux(output, spec.Stdout, spec.Stderr) // what breaks off, ends
+	}()
+	wait, err := c.docker.engine.Ending(long, c.id)
+	if err != nil {
+		return c.never(err)
+	}
+	if err := c.docker.engine.Start(ctx, c.id); err != nil {
+		return c.never(err)
+	}
+	go c.awaitEnd(wait)
+	return c.enter(ctx, spec, gate)
+}
+
+// never says that the container never ran.
+func (c *container) never(err error) error {
+	close(c.ended)
+	close(c.final)
+	close(c.done)
+	return err
+}
+
+// enter lets the process through the gate, once it is watched.
+func (c *container) enter(ctx context.Context, spec Spec, gate *gatehouse) error {
+	conn, pid, err := gate.await(ctx, c.docker.proc, c.id, c.ended)
+	if err != nil || conn == nil {
+		close(c.final)
+		if err == nil && c.exit.Code == gateFailed {
+			err = errors.New("the container cannot call tare: is it confined by a security module?")
+		}
+		return err
+	}
+	c.pid = pid
+	if err := c.watch(); err != nil {
+		conn.Close()
+		return err
+	}
+	return open(ctx, conn, gateRequest{Args: spec.Args, Env: spec.Env, Dir: spec.Dir, Cold: spec.Cold})
+}
+
+// watch finds the group of the process, which stands at the gate, and reads it
+// for the last time when the process ends.
+func (c *container) watch() error {
+	fd, err := unix.PidfdOpen(c.pid, 0)
+	if err != nil {
+		close(c.final)
+		return fmt.Errorf("pidfd of process %d: %w; Linux 5.3 has it", c.pid, err)
+	}
+	g, err := c.findGroup()
+	if err == nil {
+		c.group = g
+		c.last, err = g.usage()
+	}
+	// The write end of a pipe that the engine's helper reads to its end.
+	hold, holdErr := os.OpenFile(c.docker.proc.Path(c.pid, "fd", "1"), os.O_WRONLY|unix.O_NONBLOCK, 0)
+	go func() {
+		defer unix.Close(fd)
+		for {
+			_, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, -1)
+			if !errors.Is(err, unix.EINTR) {
+				break
+			}
+		}
+		c.readLast()
+		if holdErr == nil {
+			hold.Close()
+		}
+	}()
+	return err
+}
+
+// findGroup is the process's group as a group of a cgroup runner.
+func (c *container) findGroup() (group, error) {
+	g, err := linux.NewCgroupFS(c.docker.proc, "/").Group(c.pid)
+	if err != nil {
+		return nil, err
+	}
+	if g.Version == 2 {
+		return &v2Group{dir: g.Dirs[""]}, nil
+	}
+	dirs := map[string]string{}
+	for _, controller := range []string{"memory", "cpuacct", "cpu"} {
+		if dir, ok := g.Dirs[controller]; ok {
+			dirs[controller] = dir
+		}
+	}
+	return &v1Group{dir: dirs}, nil
+}
+
+// readLast reads the group of a process that has ended just now. Where the
+// engine was faster, the last reading stands, and whether the kernel killed is
+// the engine's word.
+func (c *container) readLast() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	defer close(c.final)
+	if c.group == nil { // it was not found: the start has failed
+		return
+	}
+	if u, err := c.group.usage(); err == nil {
+		c.keep(u)
+	} else {
+		c.askOOM()
+	}
+	c.group = nil
+}
+
+// keep takes a reading; c.mu is held.
+func (c *container) keep(u Usage) {
+	u.PeakBytes = max(c.last.PeakBytes, u.UsageBytes, u.PeakBytes)
+	c.last = u
+}
+
+// askOOM asks the engine whether the kernel killed; c.mu is held.
+func (c *container) askOOM() {
+	if state, err := c.docker.engine.State(context.Background(), c.id); err == nil && state.State.OOMKilled {
+		c.last.OOMKills = max(1, c.last.OOMKills)
+	}
+}
+
+func (c *container) awaitEnd(wait func() (int, error)) {
+	code, err := wait()
+	if err != nil {
+		code = -1
+	}
+	c.exit = exitOfContainer(code)
+	close(c.ended)
+	<-c.final
+	if c.pid == 0 { // it never reached the gate
+		c.mu.Lock()
+		c.askOOM()
+		c.mu.Unlock()
+	}
+	select {
+	case <-c.drained:
+	case <-time.After(killTime):
+	}
+	close(c.done)
+}
+
+// endings are the signals that programs do not end by themselves with 128 more.
+var endings = []syscall.Signal{syscall.SIGKILL, syscall.SIGSEGV, syscall.SIGBUS, syscall.SIGILL, syscall.SIGFPE, syscall.SIGABRT, syscall.SIGTRAP, syscall.SIGSYS}
+
+// exitOfContainer reads the exit code of an engine, or -1 when it is unknown.
+func exitOfContainer(code int) Exit {
+	if s := syscall.Signal(code - 128); slices.Contains(endings, s) {
+		return Exit{Code: -1, Signal: s}
+	}
+	return Exit{Code: code}
+}
+
+// PID is 0 when the kernel killed the process before it was there.
+func (c *container) PID() int { return c.pid }
+
+func (c *container) Done() <-chan struct{} { return c.done }
+
+func (c *container) Exit() Exit {
+	select {
+	case <-c.done:
+		return c.exit
+	default:
+		return Exit{}
+	}
+}
+
+func (c *container) Usage() (Usage, error) {
+	u, living, err := c.read()
+	if living && vanished(err) {
+		// It is ending: the last reading is under way.
+		<-c.final
+		u, _, err = c.read()
+	}
+	if err != nil {
+		return Usage{}, fmt.Errorf("usage of container %.12s: %w", c.id, err)
+	}
+	return u, nil
+}
+
+func (c *container) read() (u Usage, living bool, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return Usage{}, false, os.ErrClosed
+	}
+	if c.group == nil {
+		return c.last, false, nil
+	}
+	if u, err = c.group.usage(); err != nil {
+		return u, true, err
+	}
+	c.keep(u)
+	return c.last, true, nil
+}
+
+func (c *container) SetMemoryLimit(bytes int64) error {
+	if err := checkMemory(bytes); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return fmt.Errorf("memory limit of container %.12s: %w", c.id, os.ErrClosed)
+	}
+	if c.group == nil {
+		return nil
+	}
+	if err := c.group.setMemoryLimit(bytes); err != nil && !vanished(err) {
+		return err
+	}
+	return nil
+}
+
+func (c *container) Stop(ctx context.Context, grace time.Duration) error {
+	always := context.WithoutCancel(ctx)
+	if err := c.docker.engine.Kill(always, c.id, "SIGTERM"); err != nil {
+		return err
+	}
+	timer := time.NewTimer(grace)
+	defer timer.Stop()
+	select {
+	case <-c.ended:
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	select {
+	case <-c.ended:
+	default:
+		if err := c.docker.engine.Kill(always, c.id, "SIGKILL"); err != nil {
+			return err
+		}
+	}
+	<-c.done
+	return nil
+}
+
+func (c *container) Close() error {
+	c.mu.Lock()
+	closed := c.closed
+	c.mu.Unlock()
+	if closed {
+		return nil
+	}
+	if err := c.docker.engine.Remove(context.Background(), c.id); err != nil {
+		return err // not closed: a later call may have more luck
+	}
+	<-c.done
+	c.forget()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	return nil
+}

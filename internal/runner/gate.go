@@ -1,0 +1,254 @@
+package runner
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"tare/internal/docker"
+	"tare/internal/linux"
+)
+
+// A container begins with a gate: this program itself, which the container has
+// at InContainer. It connects to the runner, is told what to run, and becomes
+// that by execve(2). So the runner knows process and group before the
+// application begins, however short it lives, and the start's errors are the
+// kernel's. What the gate needs of memory is gone with its execve.
+//
+// The socket has an abstract name (unix(7)), which a container reaches that has
+// the machine's network. The name is no secret: the kernel says who connects.
+
+// InContainer is where a container of the Docker runner has this program.
+const InContainer = "/.tare"
+
+const (
+	gateCommand = "container-gate"
+	// gateFailed is the exit code of a gate that was told nothing.
+	gateFailed = 120
+	// gateTimeout bounds the time from the start of a container to its gate's
+	// call.
+	gateTimeout = 2 * time.Minute
+	maxFailure  = 64 << 10
+)
+
+// gateRequest is what a gate is to become.
+type gateRequest struct {
+	Args, Env []string
+	Dir       string
+	Cold      Cold
+}
+
+// gateFailure is why it could not.
+type gateFailure struct {
+	Op, Path string
+	// Errno is 0 where Text says it, and where a command is not in PATH.
+	Errno    syscall.Errno
+	NotFound bool
+	Text     string
+}
+
+func (f gateFailure) err() error {
+	switch {
+	case f.NotFound:
+		return &exec.Error{Name: f.Path, Err: exec.ErrNotFound}
+	case f.Errno != 0:
+		return &fs.PathError{Op: f.Op, Path: f.Path, Err: f.Errno}
+	}
+	return fmt.Errorf("%s %s: %s", f.Op, f.Path, linux.PrintableName(f.Text))
+}
+
+func failureOf(op, path string, err error) gateFailure {
+	f := gateFailure{Op: op, Path: path, Text: err.Error(), NotFound: errors.Is(err, exec.ErrNotFound)}
+	switch {
+	case errors.As(err, &f.Errno):
+	case errors.Is(err, fs.ErrPermission):
+		f.Errno = syscall.EACCES
+	case errors.Is(err, fs.ErrNotExist):
+		f.Errno = syscall.ENOENT
+	}
+	return f
+}
+
+// Gate is the first thing that a program does which uses a Docker runner: as a
+// gate it does not return. args are os.Args.
+func Gate(args []string) {
+	if len(args) != 3 || args[0] != InContainer || args[1] != gateCommand {
+		return
+	}
+	if err := pass(args[2]); err != nil {
+		fmt.Fprintln(os.Stderr, "tare: the gate of the container:", err)
+		os.Exit(gateFailed)
+	}
+}
+
+// pass returns with an error, or not at all.
+func pass(socket string) error {
+	conn, err := net.Dial("unix", socket)
+	if err != nil {
+		return err
+	}
+	var r gateRequest
+	if err := json.NewDecoder(conn).Decode(&r); err != nil {
+		return fmt.Errorf("reading what to run: %w", err)
+	}
+	if len(r.Args) == 0 {
+		return errors.New("told to run nothing")
+	}
+	r.Cold.drop()
+	// The connection is closed by a successful execve.
+	if err := json.NewEncoder(conn).Encode(become(r)); err != nil {
+		return err
+	}
+	os.Exit(gateFailed)
+	return nil
+}
+
+// become returns only when it fails.
+func become(r gateRequest) gateFailure {
+	if r.Dir != "" {
+		if err := os.Chdir(r.Dir); err != nil {
+			return failureOf("chdir", r.Dir, err)
+		}
+	}
+	os.Setenv("PATH", pathIn(r.Env))
+	path, err := exec.LookPath(r.Args[0])
+	if err != nil {
+		return failureOf("exec", r.Args[0], err)
+	}
+	return failureOf("exec", path, syscall.Exec(path, r.Args, r.Env))
+}
+
+// DefaultPath is the PATH of a container whose image sets none, as Docker has
+// it.
+const DefaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+func pathIn(env []string) string {
+	for _, e := range slices.Backward(env) {
+		if path, ok := strings.CutPrefix(e, "PATH="); ok {
+			return path
+		}
+	}
+	return DefaultPath
+}
+
+// gatehouse awaits the call of one gate.
+type gatehouse struct {
+	listener *net.UnixListener
+	address  string
+}
+
+func newGatehouse() (*gatehouse, error) {
+	address := "@tare-gate-" + rand.Text()
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: address, Net: "unix"})
+	if err != nil {
+		return nil, fmt.Errorf("socket for the container: %w", err)
+	}
+	return &gatehouse{l, address}, nil
+}
+
+func (g *gatehouse) close() { g.listener.Close() }
+
+// command is what the container begins with.
+func (g *gatehouse) command() []string { return []string{InContainer, gateCommand, g.address} }
+
+// await returns the call of the container's first process, and its PID. It
+// returns no call when the container ended before.
+func (g *gatehouse) await(ctx context.Context, proc linux.FS, id string, ended <-chan struct{}) (conn *net.UnixConn, pid int, err error) {
+	stop := context.AfterFunc(ctx, g.close)
+	defer stop()
+	came := make(chan struct{})
+	defer close(came)
+	go func() {
+		select {
+		case <-ended:
+			g.close()
+		case <-came:
+		}
+	}()
+	if err := g.listener.SetDeadline(time.Now().Add(gateTimeout)); err != nil {
+		return nil, 0, err
+	}
+	for {
+		conn, err := g.listener.AcceptUnix()
+		if err != nil {
+			select {
+			case <-ended:
+				return nil, 0, nil
+			default:
+			}
+			return nil, 0, cmpError(ctx.Err(), fmt.Errorf("the container does not call: %w", err))
+		}
+		pid, err := peer(conn)
+		if err == nil && pid == 0 {
+			conn.Close()
+			return nil, 0, fmt.Errorf("the container %w: its process cannot be seen here; run tare where the engine runs (docker run --pid host)", docker.ErrElsewhere)
+		}
+		if mine, groupErr := linux.NewCgroupFS(proc, "/").InGroupNamed(pid, id[:12]); err == nil && groupErr == nil && mine {
+			return conn, pid, nil
+		}
+		conn.Close() // somebody else's call
+	}
+}
+
+func cmpError(first, otherwise error) error {
+	if first != nil {
+		return first
+	}
+	return otherwise
+}
+
+// peer is the process at the other end, 0 when it is none of this PID
+// namespace.
+func peer(conn *net.UnixConn) (int, error) {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	var cred *unix.Ucred
+	var credErr error
+	if err := raw.Control(func(fd uintptr) { cred, credErr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }); err != nil {
+		return 0, err
+	}
+	if credErr != nil {
+		return 0, credErr
+	}
+	return int(cred.Pid), nil
+}
+
+// open tells the gate what to become, and returns when it has, or has ended.
+func open(ctx context.Context, conn *net.UnixConn, r gateRequest) error {
+	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	defer stop()
+	defer conn.Close()
+	if err := json.NewEncoder(conn).Encode(r); err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return nil // it has ended, which the container's end tells
+	}
+	text, err := io.ReadAll(io.LimitReader(conn, maxFailure))
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err != nil || len(text) == 0 {
+		return nil
+	}
+	var f gateFailure
+	if err := json.Unmarshal(text, &f); err != nil {
+		return fmt.Errorf("the gate of the container: %w", err)
+	}
+	return f.err()
+}
