@@ -72,6 +72,8 @@ func containerError(err error) error {
 		return with(exitPermission, "run tare as root, or as a member of the group docker")
 	case errors.Is(err, docker.ErrNoEngine):
 		return with(exitTarget, "say where it listens: DOCKER_HOST=unix:///path/to/docker.sock")
+	case errors.Is(err, docker.ErrNoImage):
+		return with(exitTarget, "build or pull it first; list the images with: docker images")
 	case errors.Is(err, docker.ErrNoContainer), errors.Is(err, docker.ErrNotRunning):
 		return with(exitTarget, "list the containers with: docker ps")
 	case errors.Is(err, hotspot.ErrNotJVM):

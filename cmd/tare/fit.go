@@ -38,6 +38,8 @@ type fitOptions struct {
 	baselines     int
 	confirmations int
 	cgroupParent  string
+	runner        string
+	image         string
 	json          bool
 	out           string
 	profile       string
@@ -70,6 +72,10 @@ that each trial pays for its pages like a fresh container does.
 It needs a control group to make groups in: root, or a delegated subtree.
 Ctrl-C ends the application and removes the group.
 
+With --image the application runs in containers of that image, which a Docker
+Engine on this machine makes. They have the machine's network: what it listens
+on, it listens on here.
+
 Each trial is stored when it ends. A fit that was interrupted or killed goes on
 with --resume; tare fit list, show and report tell of all that were made.
 
@@ -79,6 +85,7 @@ const fitExample = `  tare fit --ready http://127.0.0.1:8080/health --load http:
       -- java -jar app.jar
   tare fit --cpus 1 --slo 'p99<200ms errors=0' --ready log:Started --rate 200 \
       --load 'POST http://127.0.0.1:8080/orders' -- java -Xss512k -jar app.jar
+  tare fit --runner docker --image shop:1.4 --load http://127.0.0.1:8080/
   tare fit --job --slo 'time<=1.2x' -- java -jar batch.jar input.csv
   tare fit --resume`
 
@@ -90,7 +97,7 @@ func newFitCommand() *cobra.Command {
 		Long:    fitLong,
 		Example: fitExample,
 		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 && !o.resume {
+			if len(args) == 0 && !o.resume && o.image == "" {
 				return usageError(errors.New("fit takes a java command after --, such as: tare fit --ready tcp:8080 -- java -jar app.jar"))
 			}
 			return nil
@@ -121,6 +128,8 @@ func newFitCommand() *cobra.Command {
 	f.IntVar(&o.baselines, "baselines", 3, "runs of the baseline")
 	f.IntVar(&o.confirmations, "confirmations", 3, "fresh runs that must pass at the recommended limit")
 	f.StringVar(&o.cgroupParent, "cgroup-parent", "", "control group to make groups in (default: the one tare runs in)")
+	f.StringVar(&o.runner, "runner", "", "cgroup, or docker for an application in an image (default: cgroup, with --image docker)")
+	f.StringVar(&o.image, "image", "", "Docker image that the application is in; its own command runs, or what stands after --")
 	f.BoolVar(&o.job, "job", false, "the application is a job: it runs to its end, within --ready-timeout (default 1h), and its time is the measure")
 	f.StringVar(&o.prefer, "prefer", string(fit.PreferMemory), "memory, balanced or throughput: which options are worth their speed")
 	f.BoolVar(&o.heapCurve, "heap-curve", false, "at the end, trials with other heaps: where is the cliff?")
@@ -136,13 +145,14 @@ func newFitCommand() *cobra.Command {
 func usageError(err error) error { return &exitError{exitUsage, err} }
 
 func runFit(ctx context.Context, stdout, stderr io.Writer, args []string, o fitOptions, h *history) error {
-	c, err := fitConfig(ctx, args, o)
+	c, err := fitConfig(ctx, args, o, stderr)
 	if err != nil {
 		return err
 	}
-	c.Runner, err = openRunner(o.cgroupParent, stderr)
-	if err != nil {
-		return err
+	if c.Image == nil {
+		if c.Runner, err = openRunner(o.cgroupParent, stderr); err != nil {
+			return err
+		}
 	}
 	if closer, ok := c.Runner.(io.Closer); ok {
 		defer closer.Close()
@@ -210,32 +220,23 @@ func styleOf(w io.Writer) report.Style {
 }
 
 // fitConfig checks everything that can be checked before anything runs.
-func fitConfig(ctx context.Context, args []string, o fitOptions) (fit.Config, error) {
+func fitConfig(ctx context.Context, args []string, o fitOptions, stderr io.Writer) (fit.Config, error) {
 	c := fit.Config{CPUs: o.cpus, Cpuset: o.cpuset, ReadyTimeout: o.readyTimeout, Warmup: o.warmup, Duration: o.duration,
 		Job: o.job, HeapCurve: o.heapCurve, Baselines: o.baselines, Confirmations: o.confirmations, OutDir: o.out, AddedEnv: o.env, Levers: fit.Levers, Weigh: weighTrial}
 	if err := o.checkNumbers(); err != nil {
 		return c, usageError(err)
 	}
 	var err error
-	if c.Command, err = jvmopts.Parse(args); err != nil {
-		return c, usageError(fmt.Errorf("%w: give a java command after --, such as: java -jar app.jar", err))
-	}
 	if c.Dir, err = os.Getwd(); err != nil {
 		return c, err
 	}
-	if jar := c.Command.Jar(); jar != "" {
-		if st, err := os.Stat(jar); err != nil || !st.Mode().IsRegular() {
-			return c, usageError(fmt.Errorf("no such jar: %s: build it, or check the path (from %s)", jar, c.Dir))
-		}
+	if o.image != "" {
+		err = o.applicationInImage(ctx, &c, args, stderr)
+	} else {
+		err = o.application(ctx, &c, args)
 	}
-	if c.Java, err = fit.FindJava(ctx, c.Command.Java); err != nil {
-		return c, usageError(err)
-	}
-	if c.Env, err = applicationEnv(o.env); err != nil {
-		return c, usageError(err)
-	}
-	if c.Given, err = jvmopts.Read(jvmopts.Input{Release: jvmopts.ParseRelease(c.Java.Version), Args: args[1:], Env: c.Env, Dir: c.Dir}); err != nil {
-		return c, usageError(err)
+	if err != nil {
+		return c, err
 	}
 	if c.Prefer, err = fit.ParsePrefer(o.prefer); err != nil {
 		return c, usageError(fmt.Errorf("--prefer %w", err))
@@ -264,8 +265,37 @@ func fitConfig(ctx context.Context, args []string, o fitOptions) (fit.Config, er
 	return c, err
 }
 
+// application finds the application on this machine.
+func (o fitOptions) application(ctx context.Context, c *fit.Config, args []string) error {
+	var err error
+	if c.Command, err = jvmopts.Parse(args); err != nil {
+		return usageError(fmt.Errorf("%w: give a java command after --, such as: java -jar app.jar", err))
+	}
+	if jar := c.Command.Jar(); jar != "" {
+		if st, err := os.Stat(jar); err != nil || !st.Mode().IsRegular() {
+			return usageError(fmt.Errorf("no such jar: %s: build it, or check the path (from %s)", jar, c.Dir))
+		}
+	}
+	if c.Java, err = fit.FindJava(ctx, c.Command.Java); err != nil {
+		return usageError(err)
+	}
+	if c.Env, err = applicationEnv(os.Environ(), o.env); err != nil {
+		return usageError(err)
+	}
+	if c.Given, err = jvmopts.Read(jvmopts.Input{Release: jvmopts.ParseRelease(c.Java.Version), Args: args[1:], Env: c.Env, Dir: c.Dir}); err != nil {
+		return usageError(err)
+	}
+	return nil
+}
+
 func (o fitOptions) checkNumbers() error {
 	switch {
+	case o.runner != "" && o.runner != "cgroup" && o.runner != "docker":
+		return fmt.Errorf("--runner %q: give cgroup or docker", o.runner)
+	case (o.runner == "docker") != (o.image != "") && o.runner != "":
+		return errors.New("--runner docker and --image go together: give both, or --image alone")
+	case o.image != "" && o.cgroupParent != "":
+		return errors.New("--cgroup-parent is for --runner cgroup: the engine says where its containers are")
 	case !(o.cpus >= 0 && o.cpus <= 4096):
 		return fmt.Errorf("--cpus %g: give a number of processors such as 1.5, or 0 for no quota", o.cpus)
 	case o.baselines < 1 || o.baselines > 100:
@@ -291,9 +321,8 @@ func isFolder(path string) bool {
 	return err == nil && st.IsDir()
 }
 
-// applicationEnv is tare's own environment with what --env adds.
-func applicationEnv(add []string) ([]string, error) {
-	env := os.Environ()
+// applicationEnv is an environment with what --env adds.
+func applicationEnv(env, add []string) ([]string, error) {
 	for _, e := range add {
 		name, _, ok := strings.Cut(e, "=")
 		if !ok || name == "" || strings.ContainsAny(e, "\x00") {
@@ -315,6 +344,12 @@ func openRunner(parent string, stderr io.Writer) (runner.Runner, error) {
 	if err != nil {
 		return nil, &exitError{exitPermission, err}
 	}
+	sweep(r, stderr)
+	return r, nil
+}
+
+// sweep clears what an earlier, killed tare left.
+func sweep(r runner.Runner, stderr io.Writer) {
 	removed, err := r.Sweep()
 	if len(removed) > 0 {
 		fmt.Fprintf(stderr, "removed what an earlier run had left: %s\n", strings.Join(removed, ", "))
@@ -322,7 +357,6 @@ func openRunner(parent string, stderr io.Writer) (runner.Runner, error) {
 	if err != nil {
 		fmt.Fprintf(stderr, "note: not all that an earlier run had left could be removed: %v\n", err)
 	}
-	return r, nil
 }
 
 // fitError gives an error of a fit its exit code and next step.

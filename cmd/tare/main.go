@@ -13,9 +13,12 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"tare/internal/runner"
 )
 
 func main() {
+	runner.Gate(os.Args)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
@@ -56,7 +59,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return &exitError{exitUsage, fmt.Errorf("%w\nsee: %s --help", err, cmd.CommandPath())}
 	})
-	root.AddCommand(newWeighCommand(), newDoctorCommand(), newWatchCommand(), newDiffCommand(), newFitCommand(), newExecCommand(), newLabCommand(), newJDKsCommand())
+	root.AddCommand(newWeighCommand(), newDoctorCommand(), newWatchCommand(), newDiffCommand(), newFitCommand(), newExecCommand(), newLabCommand(), newJDKsCommand(), newImageFactsCommand())
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return exitOK

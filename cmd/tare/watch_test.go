@@ -18,13 +18,14 @@ import (
 	"tare/internal/footprint"
 	"tare/internal/jvmtest"
 	"tare/internal/pty"
+	"tare/internal/runner"
 )
 
 // runAsTare makes the test binary be tare.
 const runAsTare = "TARE_TEST_AS_TARE"
 
 func TestMain(m *testing.M) {
-	if os.Getenv(runAsTare) != "" {
+	if os.Getenv(runAsTare) != "" || os.Args[0] == runner.InContainer {
 		main()
 	}
 	os.Exit(runTests(m))

@@ -160,10 +160,15 @@ func (e *Engine) AwaitLog(t testing.TB, container, text string) {
 
 // Import makes an image of files and directories of this machine, by their
 // paths in the image, and of the libraries that the programs among them need. A
-// directory /tmp is added.
-func (e *Engine) Import(t testing.TB, name string, files map[string]string) {
+// directory /tmp is added. Changes are lines of a Dockerfile, such as ENV and
+// ENTRYPOINT.
+func (e *Engine) Import(t testing.TB, name string, files map[string]string, changes ...string) {
 	t.Helper()
-	cmd := exec.Command("docker", "--host", e.Host, "import", "-", name)
+	args := []string{"--host", e.Host, "import"}
+	for _, c := range changes {
+		args = append(args, "--change", c)
+	}
+	cmd := exec.Command("docker", append(args, "-", name)...)
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -28,6 +29,9 @@ import (
 type Config struct {
 	Runner  runner.Runner
 	Command jvmopts.Command
+	// Image is where the application is, nil on this machine. Command, Java
+	// and Env are then those inside; Dir is not.
+	Image *Image
 	// Given are the user's options, from all sources.
 	Given jvmopts.Options
 	Java  Java
@@ -69,6 +73,20 @@ type Config struct {
 	// Journal keeps each step as it ends, and gives those of a fit that goes
 	// on; nil keeps nothing.
 	Journal Journal
+}
+
+// Image is the container image that an application is in.
+type Image struct {
+	Name string
+	// ID is the digest of all that is in it.
+	ID string
+	// Dir is the working directory inside.
+	Dir string
+	// Args are what follows the image's name in docker run.
+	Args []string `json:",omitempty"`
+	// ByVariable says that options go to the JVM by JAVA_TOOL_OPTIONS, for the
+	// image's command is not java's.
+	ByVariable bool `json:",omitempty"`
 }
 
 // Load is the load of a fit.
@@ -143,7 +161,7 @@ func Run(ctx context.Context, c Config) (*Result, error) {
 		res.Archive, res.TrainOption = t.settle(found.Setup, err == nil)
 	}
 	res.Warnings = append(warnings(found), heapWarning(res)...)
-	if kib := readAhead(c.Java.Path); kib >= largeReadAhead {
+	if kib := readAhead(c.Java.Path); c.Image == nil && kib >= largeReadAhead {
 		res.Warnings = append(res.Warnings, fmt.Sprintf("the disk of the JDK reads ahead %d KiB at a time, where 128 is usual: near the limit reclaim costs more "+
 			"here than elsewhere", kib))
 	}
@@ -301,21 +319,56 @@ func readyTimeout(asked time.Duration, baseline *trial.Measured) time.Duration {
 
 func (t *trier) spec(s Setup, limit int64) trial.Spec {
 	c := t.config
-	command := jvmopts.Command{Java: c.Java.Path, Options: c.Command.Options, Main: c.Command.Main, Args: c.Command.Args}
-	args := command.With(s.Options...)
+	args, env := c.started(s)
+	dir := c.Dir
+	if c.Image != nil {
+		dir = c.Image.Dir
+	}
 	withAdded, _ := jvmopts.Parse(args)
 	files := withAdded.Files()
 	for i, f := range files {
 		if !filepath.IsAbs(f) {
-			files[i] = filepath.Join(c.Dir, f)
+			files[i] = filepath.Join(dir, f)
 		}
 	}
 	return trial.Spec{
-		Args: args, Env: append(append([]string(nil), c.Env...), s.Env...), Dir: c.Dir,
+		Args: args, Env: env, Dir: dir,
 		Limits: runner.Limits{MemoryBytes: limit, CPUs: c.CPUs, Cpuset: c.Cpuset},
 		Ready:  c.Ready, ReadyTimeout: c.ReadyTimeout, Job: c.Job, Loader: c.Load.Loader, Targets: c.Load.Targets,
 		Warmup: c.Warmup, Duration: c.Duration, JavaHome: c.Java.Home, Files: files, Weigh: c.Weigh, Stage: c.Stage,
 	}
+}
+
+// started is what runs with a setup, and its environment.
+func (c Config) started(s Setup) (args, env []string) {
+	env = slices.Concat(c.Env, s.Env)
+	if c.Image != nil && c.Image.ByVariable {
+		if len(s.Options) > 0 {
+			env = append(env, "JAVA_TOOL_OPTIONS="+c.ToolOptions(s.Options))
+		}
+		return c.Command.With(), env
+	}
+	command := c.Command
+	command.Java = c.Java.Path
+	return command.With(s.Options...), env
+}
+
+// ToolOptions joins options for JAVA_TOOL_OPTIONS, where quotes keep spaces (and
+// no quote can be escaped); the user's own value comes last and wins.
+func (c Config) ToolOptions(options []string) string {
+	words := make([]string, 0, len(options)+1)
+	for _, o := range options {
+		if strings.ContainsAny(o, " \t\n\"") {
+			o = "'" + o + "'"
+		}
+		words = append(words, o)
+	}
+	for _, e := range c.Env {
+		if own, ok := strings.CutPrefix(e, "JAVA_TOOL_OPTIONS="); ok && own != "" {
+			words = append(words, own)
+		}
+	}
+	return strings.Join(words, " ")
 }
 
 func (c Config) outFile(number int, suffix string) string {

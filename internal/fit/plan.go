@@ -28,8 +28,9 @@ type Plan struct {
 	Command []string
 	Java    Java
 	Dir     string
-	// Files are the application's own files.
+	// Files are the application's own files, of an image none: its ID tells.
 	Files []File
+	Image *Image `json:",omitempty"`
 	// Env are the variables that decide how a JVM and its C library run, and
 	// those given for this application.
 	Env    []string
@@ -77,7 +78,7 @@ type PlannedLoad struct {
 // NewPlan is the plan of a fit on this machine. It reads the application's
 // files.
 func NewPlan(c Config) (Plan, error) {
-	p := Plan{Command: c.Command.With(), Java: c.Java, Dir: c.Dir, Env: decidingEnv(c), CPUs: c.CPUs, Cpuset: c.Cpuset, Ready: c.Ready.String(),
+	p := Plan{Command: c.Command.With(), Image: c.Image, Java: c.Java, Dir: c.Dir, Env: decidingEnv(c), CPUs: c.CPUs, Cpuset: c.Cpuset, Ready: c.Ready.String(),
 		ReadyTimeout: c.ReadyTimeout, Job: c.Job, SLO: c.SLO.String(), Warmup: c.Warmup, Duration: c.Duration, AmpleBytes: c.AmpleBytes, Baselines: c.Baselines,
 		Confirmations: c.Confirmations, LeversDigest: digest(c.Levers), Prefer: c.Prefer, HeapCurve: c.HeapCurve, Machine: ThisMachine(),
 		Load: PlannedLoad{Digest: digest(c.Load.Targets), Command: c.Load.Command, Concurrency: c.Load.Concurrency, Rate: c.Load.Rate}}
@@ -89,6 +90,9 @@ func NewPlan(c Config) (Plan, error) {
 	}
 	for _, t := range c.Load.Targets {
 		p.Load.Targets = append(p.Load.Targets, t.String())
+	}
+	if c.Image != nil {
+		return p, nil
 	}
 	names := c.Command.Files()
 	for _, o := range c.Command.Options {
@@ -199,6 +203,7 @@ func (p Plan) terms() []term {
 	return []term{
 		{name: "the command", value: strings.Join(p.Command, " ")},
 		{name: "the folder", value: p.Dir},
+		{name: "the image", value: p.Image.String()},
 		{name: "the JDK", value: p.Java.Version + " in " + p.Java.Home},
 		{name: "the application in", value: cmp.Or(strings.Join(files, ", "), "no file"), digest: digest(p.Files)},
 		{name: "the environment", value: cmp.Or(strings.Join(p.Env, " "), "empty")},
@@ -218,6 +223,19 @@ func (p Plan) terms() []term {
 	}
 }
 
+// String is the image's name and ID.
+func (i *Image) String() string {
+	if i == nil {
+		return "none"
+	}
+	return i.Name + " " + i.ID
+}
+
+// CommandOf is a command that is not java's, but starts a JVM.
+func CommandOf(args []string) jvmopts.Command {
+	return jvmopts.Command{Java: args[0], Args: args[1:]}
+}
+
 // String says what is sent, and how.
 func (l PlannedLoad) String() string {
 	switch {
@@ -234,11 +252,15 @@ func (l PlannedLoad) String() string {
 // Config is the part of the Config that reports look at. It is not for running:
 // runner, loader, and the targets' headers and bodies are not in a plan.
 func (p Plan) Config() (Config, error) {
-	c := Config{Java: p.Java, Env: p.Env, Dir: p.Dir, CPUs: p.CPUs, Cpuset: p.Cpuset, ReadyTimeout: p.ReadyTimeout, Job: p.Job, Warmup: p.Warmup, Duration: p.Duration,
+	c := Config{Image: p.Image, Java: p.Java, Env: p.Env, Dir: p.Dir, CPUs: p.CPUs, Cpuset: p.Cpuset, ReadyTimeout: p.ReadyTimeout, Job: p.Job, Warmup: p.Warmup, Duration: p.Duration,
 		AmpleBytes: p.AmpleBytes, Baselines: p.Baselines, Confirmations: p.Confirmations, Prefer: p.Prefer, HeapCurve: p.HeapCurve,
 		Load: Load{Command: p.Load.Command, Concurrency: p.Load.Concurrency, Rate: p.Load.Rate}}
 	var errs [3]error
-	c.Command, errs[0] = jvmopts.Parse(p.Command)
+	if p.Image != nil && p.Image.ByVariable {
+		c.Command = CommandOf(p.Command)
+	} else {
+		c.Command, errs[0] = jvmopts.Parse(p.Command)
+	}
 	if !p.Job {
 		c.Ready, errs[1] = trial.ParseReady(p.Ready)
 	}

@@ -148,8 +148,12 @@ func comparison(r *fit.Result) [][]string {
 
 func recipes(r *fit.Result) []recipe {
 	image := imageSetup(r)
-	command := append(append([]string{}, r.Setup.Env...), r.Config.Command.With(r.Setup.Options...)...)
-	out := []recipe{{"On this machine", continued(shellLines(command))}, {"docker run", continued(dockerLines(r, image))}}
+	var out []recipe
+	if r.Config.Image == nil {
+		command := append(append([]string{}, r.Setup.Env...), r.Config.Command.With(r.Setup.Options...)...)
+		out = append(out, recipe{"On this machine", continued(shellLines(command))})
+	}
+	out = append(out, recipe{"docker run", continued(dockerLines(r, image))})
 	if lines := dockerfileLines(r, image); len(lines) > 0 {
 		out = append(out, recipe{"Dockerfile", strings.Join(lines, "\n")})
 	}
@@ -168,11 +172,14 @@ func dockerfileLines(r *fit.Result, image fit.Setup) []string {
 	}
 	env := image.Env
 	if len(image.Options) > 0 {
-		env = append(append([]string{}, env...), "JAVA_TOOL_OPTIONS="+toolOptions(r, image))
+		env = append(append([]string{}, env...), "JAVA_TOOL_OPTIONS="+r.Config.ToolOptions(image.Options))
 	}
 	for _, e := range env {
 		name, value, _ := strings.Cut(e, "=")
 		lines = append(lines, "ENV "+name+"="+dockerfileQuote(value))
+	}
+	if len(lines) > 0 && r.Config.Image != nil {
+		lines = append([]string{"FROM " + r.Config.Image.Name}, lines...)
 	}
 	return lines
 }

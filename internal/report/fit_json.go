@@ -44,12 +44,14 @@ type FitJSON struct {
 	// to other groups of this machine; a container of its own pays for them.
 	UnpaidBytes int64 `json:"unpaidBytes"`
 
-	Command  []string             `json:"command"`
-	JDK      string               `json:"jdk"`
-	JavaHome string               `json:"javaHome"`
-	Kernel   string               `json:"kernel"`
-	Arch     string               `json:"arch"`
-	Runner   string               `json:"runner"`
+	Command  []string `json:"command"`
+	JDK      string   `json:"jdk"`
+	JavaHome string   `json:"javaHome"`
+	Kernel   string   `json:"kernel"`
+	Arch     string   `json:"arch"`
+	Runner   string   `json:"runner"`
+	// Image is the image that the application is in, nil on this machine.
+	Image    *imageJSON           `json:"image"`
 	Machine  machineJSON          `json:"machine"`
 	Limits   limitsJSON           `json:"limits"`
 	SLO      string               `json:"slo"`
@@ -137,6 +139,14 @@ type leverJSON struct {
 	Reason     string   `json:"reason"`
 }
 
+type imageJSON struct {
+	Name string   `json:"name"`
+	ID   string   `json:"id"`
+	Args []string `json:"args"`
+	// ByVariable says that options went by JAVA_TOOL_OPTIONS.
+	ByVariable bool `json:"byVariable"`
+}
+
 // NewFitJSON converts a result; failure is why there is no recommendation, or
 // nil.
 func NewFitJSON(r *fit.Result, failure error) FitJSON {
@@ -149,6 +159,9 @@ func NewFitJSON(r *fit.Result, failure error) FitJSON {
 		Load: loadJSON{Targets: []string{}, Command: list(c.Load.Command), Concurrency: c.Load.Concurrency, Rate: c.Load.Rate,
 			WarmupSeconds: c.Warmup.Seconds(), DurationSeconds: c.Duration.Seconds()},
 		Peak: r.Peak, UnpaidBytes: r.UnpaidBytes, Warnings: list(r.Warnings),
+	}
+	if c.Image != nil {
+		j.Image = &imageJSON{c.Image.Name, c.Image.ID, list(c.Image.Args), c.Image.ByVariable}
 	}
 	for _, t := range c.Load.Targets {
 		j.Load.Targets = append(j.Load.Targets, t.String())

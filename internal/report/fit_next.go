@@ -11,16 +11,18 @@ import (
 
 // fitNext writes what to paste.
 func fitNext(p *printer, r *fit.Result, s Style) {
-	p.line("  next: %s", s.Strong("on this machine"))
-	command := append(slices.Clone(r.Setup.Env), r.Config.Command.With(r.Setup.Options...)...)
-	p.paste(shellLines(command))
 	image := imageSetup(r)
-	if r.Archive != "" {
+	if r.Config.Image == nil {
+		p.line("  next: %s", s.Strong("on this machine"))
+		command := append(slices.Clone(r.Setup.Env), r.Config.Command.With(r.Setup.Options...)...)
+		p.paste(shellLines(command))
 		p.line("")
+	}
+	if r.Archive != "" {
 		p.line("  %s (it holds for this JDK, jar and path alone)", s.Strong("in the image: make the class archive"))
 		p.paste(trainLines(r, image))
+		p.line("")
 	}
-	p.line("")
 	p.line("  %s", s.Strong("docker"))
 	p.paste(dockerLines(r, image))
 	p.line("")
@@ -76,24 +78,6 @@ func shellLines(words []string) []string {
 	return append(lines, line)
 }
 
-// toolOptions joins options for JAVA_TOOL_OPTIONS, where quotes keep spaces
-// (and no quote can be escaped); the user's own value comes last and wins.
-func toolOptions(r *fit.Result, s fit.Setup) string {
-	words := make([]string, 0, len(s.Options)+1)
-	for _, o := range s.Options {
-		if strings.ContainsAny(o, " \t\n\"") {
-			o = "'" + o + "'"
-		}
-		words = append(words, o)
-	}
-	for _, e := range r.Config.Env {
-		if own, ok := strings.CutPrefix(e, "JAVA_TOOL_OPTIONS="); ok && own != "" {
-			words = append(words, own)
-		}
-	}
-	return strings.Join(words, " ")
-}
-
 func dockerLines(r *fit.Result, s fit.Setup) []string {
 	m := fmt.Sprintf("%dm", r.LimitBytes/MiB)
 	words := []string{"docker", "run", "-m", m, "--memory-swap", m}
@@ -108,7 +92,10 @@ func dockerLines(r *fit.Result, s fit.Setup) []string {
 		lines = append(lines, "-e "+ShellQuote(e))
 	}
 	if len(s.Options) > 0 {
-		lines = append(lines, "-e "+ShellQuote("JAVA_TOOL_OPTIONS="+toolOptions(r, s)))
+		lines = append(lines, "-e "+ShellQuote("JAVA_TOOL_OPTIONS="+r.Config.ToolOptions(s.Options)))
+	}
+	if i := r.Config.Image; i != nil {
+		return append(lines, ShellWords(append([]string{i.Name}, i.Args...)))
 	}
 	return append(lines, "IMAGE")
 }
@@ -128,7 +115,7 @@ func kubernetesLines(r *fit.Result, s fit.Setup) []string {
 		lines = append(lines, "- name: "+name, "  value: "+yamlQuote(value))
 	}
 	if len(s.Options) > 0 {
-		lines = append(lines, "- name: JAVA_TOOL_OPTIONS", "  value: "+yamlQuote(toolOptions(r, s)))
+		lines = append(lines, "- name: JAVA_TOOL_OPTIONS", "  value: "+yamlQuote(r.Config.ToolOptions(s.Options)))
 	}
 	return lines
 }

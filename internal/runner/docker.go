@@ -103,7 +103,8 @@ func (d *Docker) Start(ctx context.Context, spec Spec) (Process, error) {
 		return nil, err
 	}
 	defer gate.close()
-	id, err := d.engine.Create(ctx, d.containerSpec(spec, gate))
+	// Not to be cut off: the engine would go on making it, and nobody had its id.
+	id, err := d.engine.Create(context.WithoutCancel(ctx), d.containerSpec(spec, gate))
 	if errors.Is(err, docker.ErrNameTaken) {
 		err = fmt.Errorf("%w: %w", ErrExists, err)
 	}
@@ -196,7 +197,7 @@ func (c *container) start(ctx context.Context, spec Spec, gate *gatehouse) error
 	if err != nil {
 		return c.never(err)
 	}
-	if err := c.docker.engine.Start(ctx, c.id); err != nil {
+	if err := c.docker.engine.Start(context.WithoutCancel(ctx), c.id); err != nil {
 		return c.never(err)
 	}
 	go c.awaitEnd(wait)

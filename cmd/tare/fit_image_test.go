@@ -1,0 +1,151 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"tare/internal/dockertest"
+	"tare/internal/jvmtest"
+	"tare/internal/report"
+)
+
+// importSysinfo makes an image with JDK 17 and the demo service.
+func importSysinfo(t *testing.T, e *dockertest.Engine, name string, changes ...string) {
+	t.Helper()
+	e.Import(t, name, map[string]string{"/jdk": jvmtest.Home(t, 17), "/app/sysinfo.jar": jvmtest.Jar(t, "sysinfo.jar"), "/app/workloads.jar": jvmtest.Jar(t, "workloads.jar"),
+		"/bin/sh": "/bin/dash", "/etc/passwd": "/etc/passwd"}, append([]string{"WORKDIR /app", "ENV PATH=/jdk/bin:/bin"}, changes...)...)
+}
+
+func noContainers(t *testing.T, e *dockertest.Engine) {
+	t.Helper()
+	if left := e.Docker(t, "ps", "--all", "--format", "{{.Names}}"); left != "" {
+		t.Errorf("containers are left: %s", left)
+	}
+}
+
+// A service in an image: its JDK, environment and command are the image's, and
+// the recipe is for it. Most options are the image's own, so that little is left
+// to be tried.
+func TestFitInImage(t *testing.T) {
+	e := dockertest.Start(t)
+	t.Setenv("DOCKER_HOST", e.Host)
+	port := strconv.Itoa(jvmtest.FreePort(t))
+	importSysinfo(t, e, "tare/shop:1", `ENV MALLOC_ARENA_MAX=1 JAVA_TOOL_OPTIONS="-XX:TieredStopAtLevel=1 -Xmx32m"`,
+		`ENTRYPOINT ["java","-XX:+UseSerialGC","-jar","sysinfo.jar"]`, `CMD ["--help"]`)
+	url := "http://127.0.0.1:" + port
+	code, out, errs := fitRun(t.Context(), []string{"--image", "tare/shop:1", "--ready", url + "/health", "--load", url + "/sys-summary", "--cpus", "1", "--ample", "512m",
+		"--warmup", "0", "--duration", "1s", "--concurrency", "1", "--slo", "errors=0", "--baselines", "1", "--confirmations", "1", "--json", "--", "--port", port})
+	if code != exitOK {
+		t.Fatalf("exit code %d: %s", code, errs)
+	}
+	var j report.FitJSON
+	if err := json.Unmarshal([]byte(out), &j); err != nil {
+		t.Fatal(err)
+	}
+	if j.Runner != "docker" || j.Image == nil || j.Image.Name != "tare/shop:1" || !strings.HasPrefix(j.Image.ID, "sha256:") || j.Image.ByVariable {
+		t.Errorf("runner %s, image %+v", j.Runner, j.Image)
+	}
+	if !strings.HasPrefix(j.JDK, "17.") || j.JavaHome != "/jdk" || !slices.Equal(j.Command, []string{"java", "-XX:+UseSerialGC", "-jar", "sysinfo.jar", "--port", port}) {
+		t.Errorf("JDK %s in %s, command %q", j.JDK, j.JavaHome, j.Command)
+	}
+	if j.Peak == nil || j.Peak.Cgroup == nil || j.LimitBytes == nil || *j.LimitBytes >= 512<<20 || j.Archive != nil || len(j.Env) > 0 {
+		t.Errorf("footprint %v, limit %v, archive %v, environment %q", j.Peak != nil, j.LimitBytes, j.Archive, j.Env)
+	}
+	for _, o := range j.Options {
+		for _, own := range []string{"TieredStopAtLevel", "-Xmx", "UseSerialGC"} {
+			if strings.Contains(o, own) {
+				t.Errorf("the image's own option was overridden: %q", j.Options)
+			}
+		}
+	}
+	if !strings.Contains(errs, "a class archive of the application is not tried in an image") {
+		t.Errorf("not said: %s", errs)
+	}
+	_, listed, _ := fitRun(t.Context(), []string{"list", "--json"})
+	var list struct{ Fits []struct{ ID int } }
+	if err := json.Unmarshal([]byte(listed), &list); err != nil || len(list.Fits) == 0 {
+		t.Fatal(err, listed)
+	}
+	_, shown, errs := fitRun(t.Context(), []string{"show", strconv.Itoa(list.Fits[0].ID)})
+	if !strings.Contains(shown, "tare/shop:1 --port "+port) || !strings.Contains(shown, "docker run -m ") || strings.Contains(shown, "on this machine\n") {
+		t.Errorf("%s%s", shown, errs)
+	}
+	noContainers(t, e)
+}
+
+// Killed in the middle of a trial, tare leaves a container, which the next start
+// removes. The image's command is a shell's: options go by a variable.
+func TestFitInImageKilled(t *testing.T) {
+	e := dockertest.Start(t)
+	t.Setenv("DOCKER_HOST", e.Host)
+	port := strconv.Itoa(jvmtest.FreePort(t))
+	importSysinfo(t, e, "shop", `ENTRYPOINT ["/bin/sh", "-c", "exec java -jar workloads.jar verdict ok `+port+`"]`)
+	file := t.TempDir() + "/tare.db"
+	flags := []string{"--runner", "docker", "--image", "shop", "--store", file, "--load", "http://127.0.0.1:" + port + "/", "--ample", "512m", "--warmup", "0", "--duration", "1s", "--rate", "20"}
+
+	cmd, _, _ := startFit(t, "1 ", flags...)
+	var name string
+	poll(t, func() bool {
+		name = e.Docker(t, "ps", "--format", "{{.Names}}")
+		return name != ""
+	})
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // killed
+	if left := e.Docker(t, "ps", "--all", "--format", "{{.Names}}"); !strings.Contains(left, fmt.Sprintf("-%d-", cmd.Process.Pid)) {
+		t.Fatalf("no container to be removed: %q", left)
+	}
+	f := theFit(t, file)
+	if f.Plan.Image == nil || !f.Plan.Image.ByVariable || f.Trials < 1 {
+		t.Errorf("%+v", f.Plan)
+	}
+
+	cmd, _, seen := startFit(t, fmt.Sprintf("%d ", f.Trials+1), "--resume", "1", "--store", file)
+	if !strings.Contains(seen, "removed what an earlier run had left: container tare-") || !strings.Contains(seen, "fit 1 goes on after") {
+		t.Errorf("went on with: %s", seen)
+	}
+	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // the exit code tells
+	if code := cmd.ProcessState.ExitCode(); code != exitInterrupted {
+		t.Errorf("exit code %d", code)
+	}
+	noContainers(t, e)
+}
+
+func TestFitRefusesImages(t *testing.T) {
+	e := dockertest.Start(t)
+	t.Setenv("DOCKER_HOST", e.Host)
+	e.Import(t, "nothing", map[string]string{"/bin/sh": "/bin/dash"})
+	for _, c := range []struct {
+		host string
+		args []string
+		code int
+		want string
+	}{
+		{e.Host, []string{"--image", "none:1"}, exitTarget, `image "none:1": no such image`},
+		{e.Host, []string{"--image", "nothing"}, exitUsage, "image nothing has no command: give one after --"},
+		{e.Host, []string{"--image", "nothing", "--", "/bin/sh", "start.sh"}, exitUsage, "no Java in the image"},
+		{e.Host, []string{"--image", "nothing", "--runner", "cgroup", "--", "java", "-jar", "a.jar"}, exitUsage, "--runner docker and --image go together"},
+		{e.Host, []string{"--runner", "docker", "--", "java", "-jar", "a.jar"}, exitUsage, "--runner docker and --image go together"},
+		{e.Host, []string{"--runner", "vm", "--", "java", "-jar", "a.jar"}, exitUsage, `--runner "vm": give cgroup or docker`},
+		{e.Host, []string{"--image", "nothing", "--cgroup-parent", "/x", "--", "java", "-jar", "a.jar"}, exitUsage, "--cgroup-parent is for --runner cgroup"},
+		{"unix:///nowhere.sock", []string{"--image", "nothing"}, exitTarget, "no Docker Engine answers"},
+		{"tcp://127.0.0.1:1", []string{"--image", "nothing"}, exitTarget, "runs elsewhere"},
+	} {
+		t.Setenv("DOCKER_HOST", c.host)
+		code, out, errs := fitRun(t.Context(), append([]string{"--ready", "tcp:80"}, c.args...))
+		if code != c.code || out != "" || !strings.Contains(errs, c.want) {
+			t.Errorf("%q: exit code %d, want %d; stdout %q; stderr %q, want %q", c.args, code, c.code, out, errs, c.want)
+		}
+	}
+	t.Setenv("DOCKER_HOST", e.Host)
+	noContainers(t, e)
+}

@@ -1,0 +1,240 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"tare/internal/docker"
+	"tare/internal/fit"
+	"tare/internal/jvmopts"
+	"tare/internal/linux"
+	"tare/internal/runner"
+)
+
+// imageFacts is what tare finds out in a container of an image, before anything
+// of the image runs there but java -version, and that only where a JDK has no
+// release file.
+type imageFacts struct {
+	Java fit.Java
+	// Dir is the working directory, Home that of the user.
+	Dir, Home string
+	// Files are those that a JVM reads options from.
+	Files map[string]factFile
+	// Error says why there is no Java.
+	Error string `json:",omitempty"`
+}
+
+// factFile is a file in an image, or why there is none.
+type factFile struct {
+	Content []byte `json:",omitempty"`
+	Missing bool   `json:",omitempty"`
+	Error   string `json:",omitempty"`
+}
+
+// read is Input.ReadFile for what was read in the image.
+func (f imageFacts) read(name string) ([]byte, error) {
+	file, ok := f.Files[name]
+	switch {
+	case !ok || file.Missing:
+		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+	case file.Error != "":
+		return nil, fmt.Errorf("%w: %s", jvmopts.ErrFile, linux.PrintableName(file.Error))
+	}
+	return file.Content, nil
+}
+
+const (
+	imageFactsCommand = "image-facts"
+	// maxFacts bounds what comes out of a container.
+	maxFacts = 16 << 20
+	// factsMemory and factsCPUs limit the container.
+	factsMemory = 512 << 20
+	factsCPUs   = 1
+)
+
+// newImageFactsCommand is what tare runs in a container.
+func newImageFactsCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:    imageFactsCommand + " -- COMMAND",
+		Short:  "The part of tare run in a container: what Java the image has",
+		Hidden: true,
+		Args:   cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			facts, err := factsHere(cmd.Context(), args, os.Environ())
+			if err != nil {
+				return err
+			}
+			return json.NewEncoder(cmd.OutOrStdout()).Encode(facts)
+		},
+	}
+}
+
+// factsHere finds out what a command needs of the file system it is in.
+func factsHere(ctx context.Context, args, env []string) (imageFacts, error) {
+	f := imageFacts{Home: "/", Files: map[string]factFile{}}
+	if u, err := user.LookupId(strconv.Itoa(os.Getuid())); err == nil && u.HomeDir != "" {
+		f.Home = u.HomeDir
+	}
+	var err error
+	if f.Dir, err = os.Getwd(); err != nil {
+		return f, err
+	}
+	launcher := "java"
+	if isJava(args) {
+		launcher = args[0]
+	}
+	f.Java, err = fit.FindJava(ctx, launcher)
+	if home := os.Getenv("JAVA_HOME"); err != nil && home != "" && !isJava(args) {
+		f.Java, err = fit.FindJava(ctx, filepath.Join(home, "bin", "java"))
+	}
+	if err != nil {
+		f.Error = err.Error()
+		return f, nil
+	}
+	_, _ = jvmopts.Read(jvmopts.Input{Release: jvmopts.ParseRelease(f.Java.Version), Args: javaArgs(args), Env: env, Dir: f.Dir, ReadFile: func(name string) ([]byte, error) {
+		text, err := jvmopts.ReadFile(name)
+		f.Files[name] = factFile{Content: text, Missing: errors.Is(err, fs.ErrNotExist)}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			f.Files[name] = factFile{Error: err.Error()}
+		}
+		return text, err
+	}}) // what is wrong with the options is said when they are read again
+	return f, nil
+}
+
+func isJava(args []string) bool { return filepath.Base(args[0]) == "java" }
+
+// javaArgs are the arguments of the java launcher, none of another command.
+func javaArgs(args []string) []string {
+	if isJava(args) {
+		return args[1:]
+	}
+	return nil
+}
+
+// openDocker makes the runner for an image, and clears what an earlier, killed
+// tare left.
+func openDocker(ctx context.Context, image string, stderr io.Writer) (*runner.Docker, error) {
+	engine, err := docker.NewEngine("")
+	if err != nil {
+		return nil, containerError(err)
+	}
+	d, err := runner.NewDocker(ctx, runner.DockerOptions{Engine: engine, Image: image})
+	if errors.Is(err, runner.ErrUnavailable) {
+		return nil, &exitError{exitPermission, err}
+	}
+	if err != nil {
+		return nil, containerError(err)
+	}
+	sweep(d, stderr)
+	return d, nil
+}
+
+// imageEnv is the environment that docker run would give, without HOSTNAME.
+func imageEnv(d *runner.Docker) []string {
+	env := slices.Clone(d.Image().Config.Env)
+	if !slices.ContainsFunc(env, func(e string) bool { return strings.HasPrefix(e, "PATH=") }) {
+		env = append(env, "PATH="+runner.DefaultPath)
+	}
+	return env
+}
+
+// askImage finds out what a command needs of an image.
+func askImage(ctx context.Context, d *runner.Docker, args, env []string) (imageFacts, error) {
+	var f imageFacts
+	out, errs := &bounded{most: maxFacts}, &bounded{most: 4 << 10}
+	p, err := d.Start(ctx, runner.Spec{Args: append([]string{runner.InContainer, imageFactsCommand, "--"}, args...), Env: env,
+		Stdout: out, Stderr: errs, Limits: runner.Limits{MemoryBytes: factsMemory, CPUs: factsCPUs}})
+	if err != nil {
+		return f, err
+	}
+	select {
+	case <-p.Done():
+	case <-ctx.Done():
+	}
+	if err := errors.Join(ctx.Err(), p.Close()); err != nil {
+		return f, err
+	}
+	if e := p.Exit(); e != (runner.Exit{}) {
+		return f, fmt.Errorf("looking for Java in the image: exit code %d: %s", e.Code, linux.PrintableName(errs.String()))
+	}
+	if err := json.Unmarshal(out.Bytes(), &f); err != nil {
+		return f, fmt.Errorf("looking for Java in the image: %w", err)
+	}
+	if f.Error != "" {
+		return f, fmt.Errorf("no Java in the image: %s", linux.PrintableName(f.Error))
+	}
+	return f, nil
+}
+
+// bounded keeps the beginning of what is written.
+type bounded struct {
+	bytes.Buffer
+	most int
+}
+
+func (b *bounded) Write(p []byte) (int, error) {
+	b.Buffer.Write(p[:min(len(p), b.most-b.Len())])
+	return len(p), nil
+}
+
+// applicationInImage finds the application in the image, and opens the runner.
+func (o fitOptions) applicationInImage(ctx context.Context, c *fit.Config, args []string, stderr io.Writer) error {
+	d, err := openDocker(ctx, o.image, stderr)
+	if err != nil {
+		return err
+	}
+	image := d.Image()
+	command := slices.Concat(image.Config.Entrypoint, image.Config.Cmd)
+	if len(args) > 0 {
+		command = slices.Concat(image.Config.Entrypoint, args)
+	}
+	if len(command) == 0 {
+		return usageError(fmt.Errorf("image %s has no command: give one after --, such as: java -jar /app.jar", o.image))
+	}
+	if c.Env, err = applicationEnv(imageEnv(d), o.env); err != nil {
+		return usageError(err)
+	}
+	facts, err := askImage(ctx, d, command, c.Env)
+	if err != nil {
+		return usageError(fmt.Errorf("image %s: %w", o.image, err))
+	}
+	if !slices.ContainsFunc(c.Env, func(e string) bool { return strings.HasPrefix(e, "HOME=") }) {
+		c.Env = append(c.Env, "HOME="+facts.Home)
+	}
+	c.Runner, c.Java = d, facts.Java
+	c.Image = &fit.Image{Name: o.image, ID: image.ID, Dir: facts.Dir, Args: args, ByVariable: !isJava(command)}
+	if c.Image.ByVariable {
+		c.Command = fit.CommandOf(command)
+	} else if c.Command, err = jvmopts.Parse(command); err != nil {
+		return usageError(err)
+	}
+	if c.Given, err = jvmopts.Read(jvmopts.Input{Release: jvmopts.ParseRelease(c.Java.Version), Args: javaArgs(command), Env: c.Env, Dir: facts.Dir, ReadFile: facts.read}); err != nil {
+		return usageError(err)
+	}
+	c.Levers = withoutTraining(c.Levers, stderr)
+	return nil
+}
+
+// withoutTraining leaves out the levers that make a file: it would have to be
+// made in the image's build.
+func withoutTraining(levers []fit.Lever, stderr io.Writer) []fit.Lever {
+	left := slices.DeleteFunc(slices.Clone(levers), func(l fit.Lever) bool { return l.TrainOption != "" })
+	if len(left) < len(levers) {
+		fmt.Fprintln(stderr, "note: a class archive of the application is not tried in an image: it is made when the image is built")
+	}
+	return left
+}
