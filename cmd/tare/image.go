@@ -20,6 +20,7 @@ import (
 	"tare/internal/docker"
 	"tare/internal/fit"
 	"tare/internal/jvmopts"
+	"tare/internal/lab"
 	"tare/internal/linux"
 	"tare/internal/runner"
 )
@@ -180,6 +181,28 @@ func askImage(ctx context.Context, d *runner.Docker, args, env []string) (imageF
 	return f, nil
 }
 
+// findImage finds the Java of an image, for a lab.
+func findImage(ctx context.Context, name string, stderr io.Writer) (lab.Place, error) {
+	d, err := openDocker(ctx, name, stderr)
+	if err != nil {
+		return lab.Place{}, err
+	}
+	env := imageEnv(d)
+	facts, err := askImage(ctx, d, []string{"java"}, env)
+	if err != nil {
+		return lab.Place{}, usageError(fmt.Errorf("image %s: %w", name, err))
+	}
+	return lab.Place{Runner: d, Java: facts.Java, Dir: facts.Dir, Env: facts.withHome(env), Image: d.Image().ID}, nil
+}
+
+// withHome is an environment with HOME, as an engine adds it.
+func (f imageFacts) withHome(env []string) []string {
+	if slices.ContainsFunc(env, func(e string) bool { return strings.HasPrefix(e, "HOME=") }) {
+		return env
+	}
+	return append(env, "HOME="+f.Home)
+}
+
 // bounded keeps the beginning of what is written.
 type bounded struct {
 	bytes.Buffer
@@ -212,10 +235,7 @@ func (o fitOptions) applicationInImage(ctx context.Context, c *fit.Config, args 
 	if err != nil {
 		return usageError(fmt.Errorf("image %s: %w", o.image, err))
 	}
-	if !slices.ContainsFunc(c.Env, func(e string) bool { return strings.HasPrefix(e, "HOME=") }) {
-		c.Env = append(c.Env, "HOME="+facts.Home)
-	}
-	c.Runner, c.Java = d, facts.Java
+	c.Runner, c.Java, c.Env = d, facts.Java, facts.withHome(c.Env)
 	c.Image = &fit.Image{Name: o.image, ID: image.ID, Dir: facts.Dir, Args: args, ByVariable: !isJava(command)}
 	if c.Image.ByVariable {
 		c.Command = fit.CommandOf(command)

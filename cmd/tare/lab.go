@@ -272,6 +272,7 @@ func runLab(ctx context.Context, stdout, stderr io.Writer, file string, o labOpt
 		return err
 	}
 	l := &lab.Lab{Experiment: e, Dir: dir, Runner: run, Results: r, Java: findJava, Self: self,
+		Image:   func(ctx context.Context, name string) (lab.Place, error) { return findImage(ctx, name, stderr) },
 		Observe: func(ev lab.Event) { report.LabProgress(stderr, e, ev) }}
 	if err := l.Run(ctx); err != nil {
 		if ctx.Err() != nil {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"tare/internal/dockertest"
 	"tare/internal/jvmtest"
 	"tare/internal/lab"
 )
@@ -244,4 +245,65 @@ func TestLabSurvivesKills(t *testing.T) {
 		t.Errorf("exit code %d, %d of 24 runs: %s", code, len(finished), stderr)
 	}
 	nothingLeft(t)
+}
+
+// A cell in an image has the JDK, the paths and the environment of the image,
+// and the same measures.
+func TestLabInImage(t *testing.T) {
+	e := dockertest.Start(t)
+	t.Setenv("DOCKER_HOST", e.Host)
+	importSysinfo(t, e, "filler:17", `ENV JAVA_TOOL_OPTIONS="-XX:NativeMemoryTracking=summary -Xmx64m"`)
+	file := filepath.Join(t.TempDir(), "image.yaml")
+	text := `title: In an image
+run:
+  runner: docker
+  image: filler:{version}
+  options: [-Xint]
+  command: [-jar, workloads.jar, memory-filler, "20", "50", "10"]
+  limit: 256m
+  ready: log:^ready$
+  settle: 10ms
+factors:
+  - {name: version, values: [17]}
+repeats: 1
+measure: [rss, row.thread-stacks, nmt.Thread, heap-max, vmhwm, cgroup-peak, start, passed]
+`
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, stderr := labRun(t, "run", file); code != exitOK {
+		t.Fatalf("exit code %d: %s", code, stderr)
+	}
+	r := resultsOf(t, file)
+	if len(r.Records) != 1 {
+		t.Fatalf("%d records", len(r.Records))
+	}
+	got := r.Records[0]
+	if got.Runner != "docker" || !strings.HasPrefix(got.Image, "sha256:") || !strings.HasPrefix(got.JDK, "17.") || got.Verdict != "passed" {
+		t.Errorf("%+v", got)
+	}
+	for _, m := range []string{"rss", "row.thread-stacks", "nmt.Thread", "vmhwm", "cgroup-peak", "start"} {
+		if got.Values[m] <= 0 {
+			t.Errorf("%s is %g; %q", m, got.Values[m], got.Warnings)
+		}
+	}
+	if n := got.Values["heap-max"]; n > 64<<20 {
+		t.Errorf("heap-max is %g: the image's own -Xmx64m did not count", n)
+	}
+	noContainers(t, e)
+
+	missing := strings.Replace(text, "filler:{version}", "none:{version}", 1)
+	if err := os.WriteFile(file, []byte(missing), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, stderr := labRun(t, "run", file); code != exitTarget || !strings.Contains(stderr, `image "none:17": no such image`) {
+		t.Errorf("exit code %d: %s", code, stderr)
+	}
+	wrong := strings.Replace(text, "  image: filler:{version}\n", "  image: filler:{version}\n  jdk: 17\n", 1)
+	if err := os.WriteFile(file, []byte(wrong), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, stderr := labRun(t, "run", file); code != exitUsage || !strings.Contains(stderr, "the JDK is the image's") || !strings.Contains(stderr, "^") {
+		t.Errorf("exit code %d: %s", code, stderr)
+	}
 }

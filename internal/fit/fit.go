@@ -344,6 +344,7 @@ func (c Config) started(s Setup) (args, env []string) {
 	env = slices.Concat(c.Env, s.Env)
 	if c.Image != nil && c.Image.ByVariable {
 		if len(s.Options) > 0 {
+			env = slices.DeleteFunc(env, func(e string) bool { return strings.HasPrefix(e, "JAVA_TOOL_OPTIONS=") })
 			env = append(env, "JAVA_TOOL_OPTIONS="+c.ToolOptions(s.Options))
 		}
 		return c.Command.With(), env

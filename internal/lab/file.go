@@ -91,6 +91,10 @@ type Run struct {
 	// JDK is a major version, looked for where tare jdks looks, or the path of
 	// a java launcher.
 	JDK Scalar `yaml:"jdk"`
+	// Runner is cgroup, or docker with the Image that the program is in: JDK,
+	// environment and paths are then the image's.
+	Runner Scalar `yaml:"runner" json:",omitempty"`
+	Image  Scalar `yaml:"image" json:",omitempty"`
 	// Options are the JVM's, Command what follows them: -jar and a jar, or a
 	// main class, and arguments. Relative paths start at the file's folder.
 	Options []string          `yaml:"options"`
@@ -135,6 +139,7 @@ type Factor struct {
 type Variant struct {
 	Name    string            `yaml:"name"`
 	JDK     Scalar            `yaml:"jdk"`
+	Image   Scalar            `yaml:"image"`
 	Options []string          `yaml:"options"`
 	Env     map[string]Scalar `yaml:"env"`
 	Limit   Scalar            `yaml:"limit"`

@@ -69,6 +69,10 @@ func TestReadSaysWhatIsWrong(t *testing.T) {
 		{"no command", "command: [-jar, app.jar, \"{port}\"]", "command: []", "command is missing"},
 		{"machine's memory", "  limit: 256m", "  machine: {memory: 3m}", `memory "3m": give whole MiB`},
 		{"machine's setting", "  limit: 256m", "  machine: {settings: {/sys/kernel/mm/../../../etc/passwd: x}}", "give a file below"},
+		{"runner", "  limit: 256m", "  limit: 256m\n  runner: podman", `runner "podman": give cgroup or docker`},
+		{"runner without image", "  limit: 256m", "  limit: 256m\n  runner: docker", "runner: docker and image go together"},
+		{"image without runner", "  limit: 256m", "  limit: 256m\n  image: shop:1", "runner: docker and image go together"},
+		{"image and JDK", "  limit: 256m", "  limit: 256m\n  runner: docker\n  image: shop:1", "the JDK is the image's"},
 		{"settle", "  limit: 256m", "  limit: 256m\n  settle: -1s", `"-1s" is no time`},
 		{"expectation", "0.9 .. 1.1", "about 1", `expect "about 1"`},
 		{"empty range", "0.9 .. 1.1", "1.1 .. 0.9", "the range is empty"},
@@ -196,7 +200,8 @@ func TestSchemaAgrees(t *testing.T) {
 		t.Error(err)
 	}
 	for _, change := range [][2]string{{"repeats: 2", "repets: 2"}, {"name: xss", "name: X S"}, {"[rss, start]", "[]"},
-		{"values: [8, 17]", "values: [8, 17]\n    variants: [{name: a}]"}, {"text: no cost, ", ""}, {"ready:", "redy:"}, {"seed: 7", "search: {find: fastest}"}} {
+		{"values: [8, 17]", "values: [8, 17]\n    variants: [{name: a}]"}, {"text: no cost, ", ""}, {"ready:", "redy:"}, {"seed: 7", "search: {find: fastest}"},
+		{"  limit: 256m", "  runner: podman"}} {
 		text := strings.Replace(good, change[0], change[1], 1)
 		if _, err := Read(strings.NewReader(text), "x.yaml"); err == nil {
 			t.Errorf("Read takes %q", change[1])
@@ -254,7 +259,7 @@ func FuzzRead(f *testing.F) {
 			if len(c.Labels) != len(e.Factors) {
 				t.Fatalf("cell %q of %d factors", c.Labels, len(e.Factors))
 			}
-			if _, err := c.Run.spec("/", 1); err != nil {
+			if _, err := c.Run.spec(Place{Dir: "/"}, 1); err != nil {
 				t.Fatalf("%s was accepted: %v", e.Key(c), err)
 			}
 		}

@@ -87,7 +87,8 @@ type machineJob struct {
 
 // runInMachine boots a machine, runs one cell there by tare itself, and brings
 // its record back.
-func (l *Lab) runInMachine(ctx context.Context, run Run, java fit.Java) (*Record, error) {
+func (l *Lab) runInMachine(ctx context.Context, run Run, at Place) (*Record, error) {
+	java := at.Java
 	o, err := run.Machine.options()
 	if err != nil {
 		return nil, err
@@ -124,7 +125,7 @@ func (l *Lab) runInMachine(ctx context.Context, run Run, java fit.Java) (*Record
 // machineFiles are the files that a run needs: its own, the JDK, and the C
 // library that the JDK brings along beside it, if it does.
 func (l *Lab) machineFiles(run Run, java fit.Java) ([]string, error) {
-	spec, err := run.spec(l.Dir, 1)
+	spec, err := run.spec(Place{Dir: l.Dir}, 1)
 	if err != nil {
 		return nil, err
 	}
@@ -198,8 +199,8 @@ func RunJob(ctx context.Context, name string, r runner.Runner, w io.Writer) erro
 			return fmt.Errorf("setting of the machine: %w", err)
 		}
 	}
-	l := &Lab{Experiment: &Experiment{Search: job.Search, Measure: job.Measure}, Dir: job.Dir, Runner: r}
-	rec, err := l.measure(ctx, job.Run, job.Java)
+	l := &Lab{Experiment: &Experiment{Search: job.Search, Measure: job.Measure}, Dir: job.Dir}
+	rec, err := l.measure(ctx, job.Run, Place{Runner: r, Java: job.Java, Dir: job.Dir, Env: os.Environ()})
 	if err != nil {
 		return err
 	}

@@ -105,7 +105,7 @@ func (e *Experiment) resolve(labels []string) Run {
 		for _, r := range []struct {
 			to   *Scalar
 			from Scalar
-		}{{&run.JDK, v.JDK}, {&run.Limit, v.Limit}, {&run.CPUs, v.CPUs}, {&run.Cpuset, v.Cpuset}} {
+		}{{&run.JDK, v.JDK}, {&run.Image, v.Image}, {&run.Limit, v.Limit}, {&run.CPUs, v.CPUs}, {&run.Cpuset, v.Cpuset}} {
 			if r.from != "" {
 				*r.to = r.from
 			}
@@ -152,7 +152,7 @@ func (r Run) apply(put func(string) string) Run {
 		env[k] = Scalar(put(string(v)))
 	}
 	r.Env = env
-	for _, s := range []*Scalar{&r.JDK, &r.Limit, &r.CPUs, &r.Cpuset} {
+	for _, s := range []*Scalar{&r.JDK, &r.Image, &r.Limit, &r.CPUs, &r.Cpuset} {
 		*s = Scalar(put(string(*s)))
 	}
 	r.Ready, r.SLO = put(r.Ready), put(r.SLO)
@@ -219,7 +219,7 @@ func (c *checker) checkRun() {
 	runs := []Run{c.e.Run}
 	for _, f := range c.e.Factors {
 		for _, v := range f.Variants {
-			runs = append(runs, Run{JDK: v.JDK, Options: v.Options, Env: v.Env, Limit: v.Limit, CPUs: v.CPUs, Cpuset: v.Cpuset, Machine: v.Machine})
+			runs = append(runs, Run{JDK: v.JDK, Image: v.Image, Options: v.Options, Env: v.Env, Limit: v.Limit, CPUs: v.CPUs, Cpuset: v.Cpuset, Machine: v.Machine})
 		}
 	}
 	for _, r := range runs {
@@ -234,7 +234,10 @@ func (c *checker) checkRun() {
 	}
 	if c.err == nil {
 		for _, cell := range c.e.Cells() {
-			_, err := cell.Run.spec("/", 1)
+			_, err := cell.Run.spec(Place{Dir: "/"}, 1)
+			if err == nil {
+				err = cell.Run.checkPlace()
+			}
 			if err == nil && cell.Run.Machine != nil {
 				_, err = cell.Run.Machine.options()
 			}

@@ -23,14 +23,16 @@ const Schema = "tare.lab/1"
 type Record struct {
 	Schema string `json:"schema"`
 	// Hash tells what ran; see Experiment.Hash.
-	Hash    string            `json:"hash"`
-	Cell    map[string]string `json:"cell"`
-	Round   int               `json:"round"`
-	Time    time.Time         `json:"time"`
-	Took    time.Duration     `json:"tookNanos"`
-	JDK     string            `json:"jdk"`
-	Runner  string            `json:"runner"`
-	Machine fit.Machine       `json:"machine"`
+	Hash   string            `json:"hash"`
+	Cell   map[string]string `json:"cell"`
+	Round  int               `json:"round"`
+	Time   time.Time         `json:"time"`
+	Took   time.Duration     `json:"tookNanos"`
+	JDK    string            `json:"jdk"`
+	Runner string            `json:"runner"`
+	// Image is the digest of the image that it ran in.
+	Image   string      `json:"image,omitempty"`
+	Machine fit.Machine `json:"machine"`
 	// Trials is how many starts of the program it took.
 	Trials   int      `json:"trials"`
 	Verdict  string   `json:"verdict"`

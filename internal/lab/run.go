@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"net"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -34,6 +33,8 @@ type Lab struct {
 	Results *Results
 	// Java finds the launcher of a major version, or of a path.
 	Java func(ctx context.Context, name string) (fit.Java, error)
+	// Image finds an image, and what Java it has.
+	Image func(ctx context.Context, name string) (Place, error)
 	// Self is tare's own program, for runs in virtual machines.
 	Self string
 	// Observe is told of each step; nil is nobody.
@@ -63,7 +64,7 @@ func (l *Lab) Pending() []Job {
 // error is what keeps the lab from going on, and nothing that was measured
 // before is lost.
 func (l *Lab) Run(ctx context.Context) error {
-	javas, err := l.findJavas(ctx)
+	places, err := l.findPlaces(ctx)
 	if err != nil {
 		return err
 	}
@@ -75,7 +76,7 @@ func (l *Lab) Run(ctx context.Context) error {
 			e.Left = time.Since(begin) / time.Duration(i) * time.Duration(len(jobs)-i)
 		}
 		l.observe(e)
-		rec, err := l.run(ctx, j, javas[string(j.Cell.Run.JDK)])
+		rec, err := l.run(ctx, j, places[j.Cell.Run.place()])
 		if err != nil {
 			return fmt.Errorf("%s: %w", cmp.Or(l.Experiment.Key(j.Cell), l.Experiment.Title), err)
 		}
@@ -94,31 +95,14 @@ func (l *Lab) observe(e Event) {
 	}
 }
 
-// findJavas finds all launchers before anything runs.
-func (l *Lab) findJavas(ctx context.Context) (map[string]fit.Java, error) {
-	javas := map[string]fit.Java{}
-	for _, c := range l.Experiment.Cells() {
-		name := string(c.Run.JDK)
-		if _, ok := javas[name]; ok {
-			continue
-		}
-		java, err := l.Java(ctx, name)
-		if err != nil {
-			return nil, err
-		}
-		javas[name] = java
-	}
-	return javas, nil
-}
-
 // run makes one job and says what came of it.
-func (l *Lab) run(ctx context.Context, j Job, java fit.Java) (*Record, error) {
+func (l *Lab) run(ctx context.Context, j Job, at Place) (*Record, error) {
 	begin := time.Now().UTC()
 	run := l.measure
 	if j.Cell.Run.Machine != nil {
 		run = l.runInMachine
 	}
-	rec, err := run(ctx, j.Cell.Run, java)
+	rec, err := run(ctx, j.Cell.Run, at)
 	if err != nil {
 		return nil, err
 	}
@@ -132,9 +116,9 @@ func (l *Lab) run(ctx context.Context, j Job, java fit.Java) (*Record, error) {
 
 // measure makes one run, or a search, on this machine. The record does not say
 // yet what cell it is of.
-func (l *Lab) measure(ctx context.Context, run Run, java fit.Java) (*Record, error) {
-	rec := &Record{Schema: Schema, JDK: java.Version, Runner: l.Runner.Name(), Machine: fit.ThisMachine(), Values: map[string]float64{}}
-	t := &tester{lab: l, run: run, java: java}
+func (l *Lab) measure(ctx context.Context, run Run, at Place) (*Record, error) {
+	rec := &Record{Schema: Schema, JDK: at.Java.Version, Runner: at.Runner.Name(), Image: at.Image, Machine: fit.ThisMachine(), Values: map[string]float64{}}
+	t := &tester{lab: l, run: run, at: at}
 	var o *observation
 	var err error
 	if l.Experiment.Search == nil {
@@ -162,7 +146,7 @@ func (l *Lab) measure(ctx context.Context, run Run, java fit.Java) (*Record, err
 type tester struct {
 	lab    *Lab
 	run    Run
-	java   fit.Java
+	at     Place
 	trials int
 }
 
@@ -177,15 +161,15 @@ func (t *tester) once(ctx context.Context, names map[string]string, limit int64)
 		v, ok := names[name]
 		return v, ok
 	})
-	spec, err := run.spec(t.lab.Dir, port)
+	spec, err := run.spec(t.at, port)
 	if err != nil {
 		return nil, err
 	}
 	if limit > 0 {
 		spec.Limits.MemoryBytes = limit
 	}
-	spec.Args = append([]string{t.java.Path}, spec.Args...)
-	spec.JavaHome = t.java.Home
+	spec.Args = append([]string{t.at.Java.Path}, spec.Args...)
+	spec.JavaHome = t.at.Java.Home
 	o := &observation{}
 	spec.Weigh = func(ctx context.Context, pid int) (*footprint.Footprint, error) {
 		return footprint.Weigh(ctx, pid, footprint.Options{})
@@ -195,7 +179,7 @@ func (t *tester) once(ctx context.Context, names map[string]string, limit int64)
 	}
 	spec.Inspect = alsoStatus(o, spec.Inspect)
 	t.trials++
-	if o.trial, err = trial.Run(ctx, t.lab.Runner, spec); err != nil {
+	if o.trial, err = trial.Run(ctx, t.at.Runner, spec); err != nil {
 		return nil, err
 	}
 	o.end = o.trial.End
@@ -251,10 +235,10 @@ func freePort() (int, error) {
 }
 
 // spec is the trial of a run, without the launcher.
-func (r Run) spec(dir string, port int) (trial.Spec, error) {
+func (r Run) spec(at Place, port int) (trial.Spec, error) {
 	number := strconv.Itoa(port)
 	r = r.replace(func(name string) (string, bool) { return number, name == "port" })
-	s := trial.Spec{Args: append(slices.Clone(r.Options), r.Command...), Dir: dir, Env: r.environ(), ReadyTimeout: time.Duration(r.ReadyTimeout),
+	s := trial.Spec{Args: append(slices.Clone(r.Options), r.Command...), Dir: at.Dir, Env: r.environ(at.Env), ReadyTimeout: time.Duration(r.ReadyTimeout),
 		Duration: time.Duration(r.Settle)}
 	var err error
 	if s.Limits, err = r.limits(); err != nil {
@@ -291,16 +275,16 @@ func (r Run) spec(dir string, port int) (trial.Spec, error) {
 	}
 	for _, f := range command.Files() {
 		if !filepath.IsAbs(f) {
-			f = filepath.Join(dir, f)
+			f = filepath.Join(at.Dir, f)
 		}
 		s.Files = append(s.Files, f)
 	}
 	return s, nil
 }
 
-// environ is tare's own environment with the run's.
-func (r Run) environ() []string {
-	env := slices.DeleteFunc(os.Environ(), func(e string) bool {
+// environ is an environment with the run's.
+func (r Run) environ(env []string) []string {
+	env = slices.DeleteFunc(slices.Clone(env), func(e string) bool {
 		name, _, _ := strings.Cut(e, "=")
 		_, ours := r.Env[name]
 		return ours

@@ -23,7 +23,7 @@ func (t *tester) search(ctx context.Context, s *Search) (*observation, error) {
 
 // smallestLimit is tare fit's search, with the options as they are.
 func (t *tester) smallestLimit(ctx context.Context) (*observation, error) {
-	spec, err := t.run.spec(t.lab.Dir, 1)
+	spec, err := t.run.spec(t.at, 1)
 	if err != nil {
 		return nil, err
 	}
