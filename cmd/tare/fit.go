@@ -261,7 +261,9 @@ func fitConfig(ctx context.Context, args []string, o fitOptions, stderr io.Write
 	if c.AmpleBytes, err = ampleBytes(o.ample); err != nil {
 		return c, usageError(err)
 	}
-	c.ArchiveDir, err = archiveDir(c, o.out)
+	if c.Image == nil {
+		c.ArchiveDir, err = archiveDir(c, o.out)
+	}
 	return c, err
 }
 

@@ -38,7 +38,7 @@ func TestFitInImage(t *testing.T) {
 	importSysinfo(t, e, "tare/shop:1", `ENV MALLOC_ARENA_MAX=1 JAVA_TOOL_OPTIONS="-XX:TieredStopAtLevel=1 -Xmx32m"`,
 		`ENTRYPOINT ["java","-XX:+UseSerialGC","-jar","sysinfo.jar"]`, `CMD ["--help"]`)
 	url := "http://127.0.0.1:" + port
-	code, out, errs := fitRun(t.Context(), []string{"--image", "tare/shop:1", "--ready", url + "/health", "--load", url + "/sys-summary", "--cpus", "1", "--ample", "512m",
+	code, out, errs := fitRun(t.Context(), []string{"--image", "tare/shop:1", "--ready", url + "/health", "--load", url + "/sys-summary", "--cpus", "1", "--ample", "512m", "--ready-timeout", "30s",
 		"--warmup", "0", "--duration", "1s", "--concurrency", "1", "--slo", "errors=0", "--baselines", "1", "--confirmations", "1", "--json", "--", "--port", port})
 	if code != exitOK {
 		t.Fatalf("exit code %d: %s", code, errs)
@@ -131,7 +131,7 @@ func TestFitRefusesImages(t *testing.T) {
 		want string
 	}{
 		{e.Host, []string{"--image", "none:1"}, exitTarget, `image "none:1": no such image`},
-		{e.Host, []string{"--image", "nothing"}, exitUsage, "image nothing has no command: give one after --"},
+		{e.Host, []string{"--image", "nothing"}, exitUsage, `image "nothing" has no command: give one after --`},
 		{e.Host, []string{"--image", "nothing", "--", "/bin/sh", "start.sh"}, exitUsage, "no Java in the image"},
 		{e.Host, []string{"--image", "nothing", "--runner", "cgroup", "--", "java", "-jar", "a.jar"}, exitUsage, "--runner docker and --image go together"},
 		{e.Host, []string{"--runner", "docker", "--", "java", "-jar", "a.jar"}, exitUsage, "--runner docker and --image go together"},

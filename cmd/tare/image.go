@@ -181,6 +181,15 @@ func askImage(ctx context.Context, d *runner.Docker, args, env []string) (imageF
 	return f, nil
 }
 
+// imageError is why an image cannot be used: the engine's doing, or its own.
+func imageError(name string, err error) error {
+	err = containerError(fmt.Errorf("image %.100q: %w", name, err))
+	if known := (*exitError)(nil); errors.As(err, &known) {
+		return err
+	}
+	return usageError(err)
+}
+
 // findImage finds the Java of an image, for a lab.
 func findImage(ctx context.Context, name string, stderr io.Writer) (lab.Place, error) {
 	d, err := openDocker(ctx, name, stderr)
@@ -190,7 +199,7 @@ func findImage(ctx context.Context, name string, stderr io.Writer) (lab.Place, e
 	env := imageEnv(d)
 	facts, err := askImage(ctx, d, []string{"java"}, env)
 	if err != nil {
-		return lab.Place{}, usageError(fmt.Errorf("image %s: %w", name, err))
+		return lab.Place{}, imageError(name, err)
 	}
 	return lab.Place{Runner: d, Java: facts.Java, Dir: facts.Dir, Env: facts.withHome(env), Image: d.Image().ID}, nil
 }
@@ -226,14 +235,14 @@ func (o fitOptions) applicationInImage(ctx context.Context, c *fit.Config, args 
 		command = slices.Concat(image.Config.Entrypoint, args)
 	}
 	if len(command) == 0 {
-		return usageError(fmt.Errorf("image %s has no command: give one after --, such as: java -jar /app.jar", o.image))
+		return usageError(fmt.Errorf("image %.100q has no command: give one after --, such as: java -jar /app.jar", o.image))
 	}
 	if c.Env, err = applicationEnv(imageEnv(d), o.env); err != nil {
 		return usageError(err)
 	}
 	facts, err := askImage(ctx, d, command, c.Env)
 	if err != nil {
-		return usageError(fmt.Errorf("image %s: %w", o.image, err))
+		return imageError(o.image, err)
 	}
 	c.Runner, c.Java, c.Env = d, facts.Java, facts.withHome(c.Env)
 	c.Image = &fit.Image{Name: o.image, ID: image.ID, Dir: facts.Dir, Args: args, ByVariable: !isJava(command)}

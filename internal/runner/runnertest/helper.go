@@ -60,6 +60,8 @@ func helper(mode string, args []string) error {
 		return eat(int64(number(args[0])))
 	case "cache":
 		return fillCache(args[0], number(args[1]))
+	case "read":
+		return read(args[0])
 	case "burn":
 		burn(time.Duration(number(args[0])) * time.Millisecond)
 	case "affinity":
@@ -125,6 +127,15 @@ func eat(size int64) error {
 // fillCache writes a file, whose pages are then in the page cache.
 func fillCache(path string, size int) error {
 	if err := os.WriteFile(path, bytes.Repeat([]byte("tare"), size/4), 0o600); err != nil {
+		return err
+	}
+	hold()
+	return nil
+}
+
+// read reads a file, whose pages are in the page cache then.
+func read(path string) error {
+	if _, err := os.ReadFile(path); err != nil {
 		return err
 	}
 	hold()

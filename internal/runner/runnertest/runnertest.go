@@ -69,6 +69,7 @@ func Run(t *testing.T, kind Kind, make func(t *testing.T) runner.Runner) {
 	test("OverLimit", testOverLimit)
 	test("UnderLimit", testUnderLimit)
 	test("Charged", testCharged)
+	test("Cold", testCold)
 	test("SetMemoryLimit", testSetMemoryLimit)
 	test("LowerTooFar", testLowerTooFar)
 	test("Quota", testQuota)
@@ -474,6 +475,34 @@ func testCharged(t *testing.T, r runner.Runner) {
 	eventually(t, func() error {
 		if _, cache := stat(y.usage()); cache < 8*mib {
 			return fmt.Errorf("page cache: %d bytes charged of %d", cache, 8*mib)
+		}
+		return nil
+	})
+}
+
+// The pages of a file that somebody else has read are charged to the group all
+// the same, for they are dropped before.
+func testCold(t *testing.T, r runner.Runner) {
+	const size = 8 * mib
+	file := filepath.Join(t.TempDir(), "file")
+	f, err := os.Create(file)
+	if err == nil {
+		_, err = f.Write(bytes.Repeat([]byte("tare"), size/4))
+	}
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	x := &run{t: t, mark: rand.Text(), out: &transcript{}, err: &transcript{}}
+	s := spec(t, x.mark, runner.Limits{MemoryBytes: 256 * mib}, "read", file)
+	s.Stdout, s.Stderr, s.Cold.Files = x.out, x.err, []string{filepath.Dir(file)}
+	if x.Process, err = r.Start(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(x.close)
+	x.ready()
+	eventually(t, func() error {
+		if _, cache := stat(x.usage()); cache < size {
+			return fmt.Errorf("%d bytes of page cache charged, of %d", cache, size)
 		}
 		return nil
 	})
