@@ -90,11 +90,11 @@ func Gate(args []string) {
 	}
 	if err := pass(args[2]); err != nil {
 		fmt.Fprintln(os.Stderr, "tare: the gate of the container:", err)
-		os.Exit(gateFailed)
 	}
+	os.Exit(gateFailed)
 }
 
-// pass returns with an error, or not at all.
+// pass returns only when it fails.
 func pass(socket string) error {
 	conn, err := net.Dial("unix", socket)
 	if err != nil {
@@ -109,11 +109,7 @@ func pass(socket string) error {
 	}
 	r.Cold.drop()
 	// The connection is closed by a successful execve.
-	if err := json.NewEncoder(conn).Encode(become(r)); err != nil {
-		return err
-	}
-	os.Exit(gateFailed)
-	return nil
+	return json.NewEncoder(conn).Encode(become(r))
 }
 
 // become returns only when it fails.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -114,7 +115,18 @@ func holdInCache(t *testing.T, paths ...string) {
 		t.Cleanup(func() { _ = unix.Munmap(b) })
 	}
 	for _, p := range paths {
-		walkFiles(p, func(string) bool { return true }, hold)
+		resolved, err := filepath.EvalSymlinks(p)
+		if err == nil {
+			err = filepath.WalkDir(resolved, func(name string, d fs.DirEntry, err error) error {
+				if err == nil && d.Type().IsRegular() {
+					hold(name)
+				}
+				return err
+			})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
