@@ -5,26 +5,24 @@
 package main
 
 import (
-	"archive/zip"
 	"context"
 	"flag"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
 
 	"tare/bench/results"
+	"tare/bench/ways"
 )
 
 func main() {
 	cache := flag.String("cache", os.Getenv("TARE_CACHE"), "folder that holds jdks")
 	jdks := flag.String("jdks", "8,11,17,21,25,26,27", "JDKs to measure")
 	sizes := flag.String("sizes", "32,48,64,96,128,192,256,384,512,1024,2048,4096", "memory limits in MiB")
-	ways := flag.String("ways", strings.Join(wayNames(), ","), "how the options are chosen")
+	names := flag.String("ways", strings.Join(wayNames, ","), "how the options are chosen")
 	pairs := flag.Int("pairs", 50, "interleaved starts of each launcher; 0 leaves the starts out")
 	repeats := flag.Int("repeats", 1, "runs of each container; all must survive")
 	state := flag.String("state", "bin/bench-exec.jsonl", "what was measured already")
@@ -32,36 +30,17 @@ func main() {
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	b := &bench{cache: *cache, jdks: strings.Split(*jdks, ","), ways: strings.Split(*ways, ","), repeats: *repeats, state: *state}
+	b := &bench{cache: *cache, jdks: strings.Split(*jdks, ","), ways: strings.Split(*names, ","), repeats: *repeats, state: *state}
 	if err := b.run(ctx, *sizes, *pairs, *out); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
 
-// unpackScript takes run-java.sh out of the jar that scripts/run-java-sh.sh
-// fetches.
-func (b *bench) unpackScript() (remove func(), err error) {
-	z, err := zip.OpenReader(filepath.Join(b.cache, "run-java-sh", "run-java-sh-1.3.7.jar"))
-	if err != nil {
-		return nil, fmt.Errorf("%w: run scripts/run-java-sh.sh", err)
-	}
-	defer z.Close()
-	text, err := fs.ReadFile(z, "run-java-sh/fp-files/run-java.sh")
-	if err != nil {
-		return nil, err
-	}
-	dir, err := os.MkdirTemp("", "tare-bench-")
-	if err != nil {
-		return nil, err
-	}
-	b.script = filepath.Join(dir, "run-java.sh")
-	return func() { os.RemoveAll(dir) }, os.WriteFile(b.script, text, 0o755)
-}
-
 type bench struct {
 	cache, script string
 	jdks, ways    []string
+	all           []ways.Way
 	sizes         []int64 // MiB
 	repeats       int
 	state         string
@@ -75,11 +54,12 @@ func (b *bench) run(ctx context.Context, sizes string, pairs int, write bool) er
 		}
 		b.sizes = append(b.sizes, n)
 	}
-	remove, err := b.unpackScript()
+	script, remove, err := ways.Unpack(b.cache)
 	if err != nil {
 		return err
 	}
 	defer remove()
+	b.script, b.all = script, append([]ways.Way{launcherWay}, ways.All(script)...)
 	text := ""
 	if pairs > 0 {
 		start, err := b.measureStarts(ctx, pairs)

@@ -1,22 +1,21 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"tare/bench/state"
+	"tare/bench/ways"
 	"tare/internal/footprint"
 	"tare/internal/load"
 	"tare/internal/runner"
@@ -55,66 +54,19 @@ type outcome struct {
 	EstimateBytes int64 `json:"estimateBytes"`
 }
 
-// way is how options are chosen for a container.
-type way struct {
-	name, is string
-	command  func(b *bench, c cell, java string) ([]string, error)
-}
+// wayTare is the way that is measured here; launcherWay describes it. What it
+// chooses, the launcher itself says: see askPlan.
+const wayTare = "tare"
 
-// errUnfit says that a way itself gives up on a container.
-var errUnfit = errors.New("it gives up")
+var launcherWay = ways.Way{Name: wayTare, Is: "`tare-exec`, without profile"}
 
-var ways = []way{
-	{"tare", "`tare-exec`, without profile", func(b *bench, c cell, java string) ([]string, error) {
-		return []string{"bin/tare-exec", "--", java}, nil
-	}},
-	{"defaults", "the JVM's defaults", func(b *bench, c cell, java string) ([]string, error) { return []string{java}, nil }},
-	{"75%", "`-XX:MaxRAMPercentage=75.0`, without whose point JDK 8 does not start", func(b *bench, c cell, java string) ([]string, error) {
-		return []string{java, "-XX:MaxRAMPercentage=75.0"}, nil
-	}},
-	{"run-java.sh", "the options that run-java.sh 1.3.7 prints when it is told the container's memory", runJava},
-	{"Paketo", "the formula of Paketo's and Cloud Foundry's memory calculators: 250 threads, 35 % of all classes", paketo},
-}
-
-func wayNames() []string {
-	var names []string
-	for _, w := range ways {
-		names = append(names, w.name)
-	}
-	return names
-}
-
-func runJava(b *bench, c cell, java string) ([]string, error) {
-	cmd := exec.Command("/bin/sh", b.script, "options")
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "JAVA_MAJOR_VERSION=" + c.JDK, fmt.Sprintf("CONTAINER_MAX_MEMORY=%d", c.MiB*mib)}
-	out, err := cmd.Output()
-	if err != nil {
-		return nil, fmt.Errorf("%s options: %w", b.script, err)
-	}
-	return append([]string{java}, strings.Fields(string(out))...), nil
-}
-
-// paketo is the calculation of libjvm's helper/memory_calculator.go: the JDK has
-// some 30 000 classes, the application as many as its jar.
-func paketo(b *bench, c cell, java string) ([]string, error) {
-	const direct, code, threads, stack, jdkClasses = 10 * mib, 240 * mib, 250, mib, 30_000
-	own, err := jarClasses(jar)
-	if err != nil {
-		return nil, err
-	}
-	metaspace := int64(14_000_000 + 5_800*35*(jdkClasses+own)/100)
-	heap := c.MiB*mib - direct - metaspace - code - threads*stack
-	if heap <= 0 {
-		return nil, fmt.Errorf("%w: %d MiB are less than it reckons beside the heap", errUnfit, c.MiB)
-	}
-	return []string{java, fmt.Sprintf("-Xmx%dK", heap>>10), fmt.Sprintf("-XX:MaxMetaspaceSize=%dK", metaspace>>10),
-		"-XX:MaxDirectMemorySize=10M", "-XX:ReservedCodeCacheSize=240M", "-Xss1M", "-XX:+ExitOnOutOfMemoryError"}, nil
-}
+// wayNames are the ways that are measured unless -ways says otherwise.
+var wayNames = []string{wayTare, ways.Defaults, ways.Percent, ways.RunJava, ways.Paketo}
 
 // measureSurvival runs every cell that is not measured yet.
 func (b *bench) measureSurvival(ctx context.Context) (string, error) {
-	done, err := readState(b.state)
-	if err != nil {
+	done := map[cell]outcome{}
+	if err := state.Read(b.state, func(o outcome) { done[o.cell] = o }); err != nil {
 		return "", err
 	}
 	r, err := runner.NewCgroup(runner.CgroupOptions{})
@@ -134,7 +86,7 @@ func (b *bench) measureSurvival(ctx context.Context) (string, error) {
 			return "", fmt.Errorf("%+v: %w", c, err)
 		}
 		fmt.Fprintf(os.Stderr, "%d of %d: JDK %s, %d MiB, %s: %s %s (%.0f/s, peak %d MiB)\n", i+1, len(all), c.JDK, c.MiB, c.Way, o.Verdict, o.Why, o.Throughput, o.PeakBytes/mib)
-		if err := appendState(b.state, o); err != nil {
+		if err := state.Append(b.state, o); err != nil {
 			return "", err
 		}
 		done[c] = o
@@ -158,20 +110,16 @@ func (b *bench) cells() []cell {
 
 func (b *bench) measure(ctx context.Context, r runner.Runner, c cell) (outcome, error) {
 	o := outcome{cell: c}
-	i := slices.IndexFunc(ways, func(w way) bool { return w.name == c.Way })
-	if i < 0 {
-		return o, fmt.Errorf("no such way: one of %s", strings.Join(wayNames(), ", "))
-	}
 	home := filepath.Join(b.cache, "jdks", c.JDK)
-	command, err := ways[i].command(b, c, filepath.Join(home, "bin", "java"))
-	if errors.Is(err, errUnfit) {
+	command, err := b.command(c, filepath.Join(home, "bin", "java"))
+	if errors.Is(err, ways.ErrUnfit) {
 		o.Verdict, o.Why = "refused", err.Error()
 		return o, nil
 	}
 	if err != nil {
 		return o, err
 	}
-	if c.Way == "tare" {
+	if c.Way == wayTare {
 		if err := b.askPlan(ctx, r, &o, command); err != nil {
 			return o, err
 		}
@@ -179,6 +127,23 @@ func (b *bench) measure(ctx context.Context, r runner.Runner, c cell) (outcome, 
 		o.Options = command[1:]
 	}
 	return o, b.runCell(ctx, r, &o, command, home)
+}
+
+// command starts java in the way of a cell, up to the options that it chooses.
+func (b *bench) command(c cell, java string) ([]string, error) {
+	if c.Way == wayTare {
+		return []string{"bin/tare-exec", "--", java}, nil
+	}
+	w, err := ways.Named(b.all, []string{c.Way})
+	if err != nil {
+		return nil, err
+	}
+	classes, err := jarClasses(jar)
+	if err != nil {
+		return nil, err
+	}
+	options, err := w[0].Options(ways.Container{JDK: c.JDK, MemoryBytes: c.MiB * mib, Classes: classes})
+	return append([]string{java}, options...), err
 }
 
 // askPlan asks the launcher in a container of the same size what it will do.
@@ -270,39 +235,4 @@ func freePort() (int, error) {
 	}
 	defer l.Close()
 	return l.Addr().(*net.TCPAddr).Port, nil
-}
-
-// readState reads what was measured; a last line that was cut off is not.
-func readState(path string) (map[cell]outcome, error) {
-	done := map[cell]outcome{}
-	f, err := os.Open(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return done, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	sc := bufio.NewScanner(f)
-	sc.Buffer(nil, 1<<20)
-	for sc.Scan() {
-		var o outcome
-		if json.Unmarshal(sc.Bytes(), &o) == nil {
-			done[o.cell] = o
-		}
-	}
-	return done, sc.Err()
-}
-
-func appendState(path string, o outcome) error {
-	line, err := json.Marshal(o)
-	if err != nil {
-		return err
-	}
-	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(append(line, '\n'))
-	return errors.Join(err, f.Close())
 }

@@ -24,9 +24,9 @@ func (b *bench) survivalText(done map[cell]outcome) string {
 	fmt.Fprintf(&t, "## Survival\n\nThe demo service in a control group of that size, awaited until ready, then %v of warm-up and %v of load, a closed loop of %d requests at a time "+
 		"to `/sys-summary`, `/sys-stat` and `PUT /sys-stat`; %d run(s) of each. A number is the most MiB that the group needed, page cache left out (median), where every run survived: got ready, was alive at the end, and nothing in the group was killed. "+
 		"Otherwise it says how it ended.\n\n", warmupTime, loadTime, concurrency, b.repeats)
-	for _, w := range ways {
-		if slices.Contains(b.ways, w.name) {
-			fmt.Fprintf(&t, "- **%s**: %s\n", w.name, w.is)
+	for _, w := range b.all {
+		if slices.Contains(b.ways, w.Name) {
+			fmt.Fprintf(&t, "- **%s**: %s\n", w.Name, w.Is)
 		}
 	}
 	fmt.Fprintf(&t, "\n| MiB | JDK | %s | tare's options |\n|---|---|%s---|\n", strings.Join(b.ways, " | "), strings.Repeat("---|", len(b.ways)))

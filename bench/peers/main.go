@@ -1,0 +1,186 @@
+// Command peers measures how little memory applications get by on with what tare
+// fit recommends, and with the options that others choose: each with the same
+// search, load and objective. What was measured is kept after each trial, so
+// that a run that was cut off goes on where it stopped.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"tare/bench/results"
+	"tare/bench/ways"
+	"tare/internal/runner"
+)
+
+// rawFile is where trials are kept unless -state says otherwise; a fresh clone
+// has those that the report was made of.
+const rawFile = "docs/results/raw/peers.jsonl"
+
+type bench struct {
+	cache         string
+	apps          []application
+	shapes        []shape
+	ways          []ways.Way // tare, which is not one of them, comes last
+	state         string
+	load          time.Duration
+	warmup        time.Duration
+	confirmations int
+	warm          int
+	proof         int
+	grid          bool
+	// plan tells trials of other loads apart.
+	plan   string
+	runner runner.Runner
+	done   map[key]record
+	log    io.Writer
+}
+
+func main() {
+	b := &bench{log: os.Stderr}
+	flag.StringVar(&b.cache, "cache", os.Getenv("TARE_CACHE"), "folder that holds jdks, jars and services")
+	apps := flag.String("apps", strings.Join(appNames(applications), ","), "applications, in this order")
+	shapes := flag.String("shapes", strings.Join(shapeNames(allShapes), ","), "JDKs and processors, in this order: 25x1 is JDK 25 on one, 8s72 is JDK 8 that sees 72")
+	short := flag.Bool("short", false, "only the first applications (sysinfo, WireMock, Camel), on one processor")
+	flag.StringVar(&b.state, "state", rawFile, "trials that were made already")
+	flag.DurationVar(&b.load, "load", 10*time.Second, "load of a trial, from readiness on")
+	flag.DurationVar(&b.warmup, "warmup", 20*time.Second, "load before the load of a warm trial")
+	flag.IntVar(&b.confirmations, "confirmations", 3, "fresh runs that must pass at a limit that was found")
+	flag.IntVar(&b.warm, "warm", 2, "warm trials at each limit")
+	flag.IntVar(&b.proof, "proof", 0, "fresh runs at tare's limit, and as many at 0.9 of it")
+	flag.BoolVar(&b.grid, "grid", false, "tare's options at every limit of a grid of 2 %")
+	list := flag.Bool("list", false, "say what is still to be measured, and end")
+	write := flag.Bool("write", true, "write docs/results/peers.md")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if *short {
+		*apps, *shapes = "sysinfo,WireMock,Camel", "25x1,17x1"
+	}
+	if err := b.run(ctx, *apps, *shapes, *list, *write); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func (b *bench) run(ctx context.Context, apps, shapes string, list, write bool) error {
+	remove, err := b.prepare(apps, shapes)
+	if err != nil {
+		return err
+	}
+	defer remove()
+	if list {
+		return b.list(os.Stdout)
+	}
+	for _, c := range b.cells() {
+		if err := b.measureCell(ctx, c); err != nil {
+			return fmt.Errorf("%s on %s: %w", c.App, b.shape(c), err)
+		}
+	}
+	text := b.text()
+	fmt.Print(text)
+	if !write {
+		return nil
+	}
+	return results.Write("peers", "How little memory, against other ways to choose the options", "make bench-peers", text)
+}
+
+// prepare reads the flags and what was measured before. remove removes what it
+// unpacked.
+func (b *bench) prepare(apps, shapes string) (remove func(), err error) {
+	var errs [2]error
+	b.apps, errs[0] = pick(applications, apps, func(a application) string { return a.name })
+	b.shapes, errs[1] = pick(allShapes, shapes, func(s shape) string { return s.name })
+	if err := errors.Join(errs[:]...); err != nil {
+		return nil, err
+	}
+	if b.confirmations < 1 || b.load <= 0 || b.warmup < 0 || b.warm < 0 || b.proof < 0 {
+		return nil, errors.New("give one confirmation or more, a load, and no negative number")
+	}
+	b.plan = fmt.Sprintf("%s closed loop of %d, ample %d MiB", b.load, concurrency, ampleBytes/mib)
+	if err := b.readState(); err != nil {
+		return nil, err
+	}
+	script, remove, err := ways.Unpack(b.cache)
+	if err != nil {
+		return nil, err
+	}
+	b.ways = ways.All(script)
+	if b.runner, err = runner.NewCgroup(runner.CgroupOptions{}); err != nil {
+		remove()
+		return nil, err
+	}
+	if _, err := b.runner.Sweep(); err != nil {
+		remove()
+		return nil, err
+	}
+	return remove, nil
+}
+
+// pick returns those of all that are named in a list, in the list's order.
+func pick[T any](all []T, list string, name func(T) string) ([]T, error) {
+	var out []T
+	for want := range strings.SplitSeq(list, ",") {
+		found := false
+		for _, v := range all {
+			if strings.EqualFold(name(v), want) {
+				out, found = append(out, v), true
+			}
+		}
+		if !found {
+			var names []string
+			for _, v := range all {
+				names = append(names, name(v))
+			}
+			return nil, fmt.Errorf("%q: give some of %s", want, strings.Join(names, ","))
+		}
+	}
+	return out, nil
+}
+
+// measureCell measures all ways for one application on one JDK: the others
+// first, for the objective comes from the JVM's defaults, and tare's limit is
+// judged by theirs.
+func (b *bench) measureCell(ctx context.Context, c cell) error {
+	m, err := b.newMeasurer(ctx, c)
+	if err != nil {
+		return err
+	}
+	for _, w := range b.ways {
+		if err := m.measurePeer(ctx, w); err != nil {
+			return fmt.Errorf("%s: %w", w.Name, err)
+		}
+	}
+	if err := m.measureTare(ctx); err != nil {
+		return fmt.Errorf("%s: %w", wayTare, err)
+	}
+	return nil
+}
+
+// list says which cells are whole.
+func (b *bench) list(w io.Writer) error {
+	for _, c := range b.cells() {
+		var missing []string
+		for _, name := range append(ways.Names(b.ways), wayTare) {
+			if b.found(c, name) == nil {
+				missing = append(missing, name)
+			}
+		}
+		state := "measured"
+		if len(missing) > 0 {
+			state = "missing: " + strings.Join(missing, ", ")
+		}
+		if _, err := fmt.Fprintf(w, "%-9s %-27s %s\n", c.App, b.shape(c), state); err != nil {
+			return err
+		}
+	}
+	return nil
+}

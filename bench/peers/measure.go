@@ -1,0 +1,315 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"tare/bench/results"
+	"tare/bench/ways"
+	"tare/internal/fit"
+	"tare/internal/footprint"
+	"tare/internal/jarfile"
+	"tare/internal/jvmopts"
+	"tare/internal/load"
+	"tare/internal/runner"
+	"tare/internal/trial"
+)
+
+const (
+	baselines    = 3
+	readyTimeout = 2 * time.Minute
+	// maxNarrow is how often a trial is made again that noise may have
+	// failed, as tare fit does.
+	maxNarrow = 2
+	// share is what must be kept of the throughput that the JVM's defaults
+	// have with ample memory, as tare fit's own objective says.
+	share = 0.9
+)
+
+// measurer measures one cell.
+type measurer struct {
+	*bench
+	cell  cell
+	app   application
+	shape shape
+	java  fit.Java
+	// classes are the application's.
+	classes int64
+}
+
+func (b *bench) newMeasurer(ctx context.Context, c cell) (*measurer, error) {
+	m := &measurer{bench: b, cell: c, app: b.app(c), shape: b.shape(c)}
+	var err error
+	if m.java, err = fit.FindJava(ctx, filepath.Join(b.cache, "jdks", m.shape.jdk, "bin", "java")); err != nil {
+		return nil, err
+	}
+	jars := m.app.jars(place{jdk: m.shape.jdk, cache: b.cache})
+	if len(jars) == 0 {
+		return nil, errors.New("its jars are missing: run scripts/bench-services.sh")
+	}
+	for _, jar := range jars {
+		j, err := jarfile.Open(jar)
+		if err != nil {
+			return nil, fmt.Errorf("%w: run scripts/bench-services.sh and scripts/bench-jars.sh", err)
+		}
+		m.classes += int64(j.Classes())
+		j.Close() // read only
+	}
+	return m, nil
+}
+
+// attempt is a trial to be made.
+type attempt struct {
+	key
+	limit        int64
+	options, env []string
+	jar          string // stands in for the command's, "" for its own
+	slo          string
+	warmup       time.Duration
+}
+
+// trial makes a trial, unless it was made before, and keeps it.
+func (m *measurer) trial(ctx context.Context, a attempt) (record, error) {
+	a.cell, a.Plan = m.cell, m.plan
+	if r, ok := m.done[a.key]; ok && r.LimitBytes == a.limit && slices.Equal(r.Options, a.options) {
+		return r, nil
+	}
+	spec, err := m.spec(a)
+	if err != nil {
+		return record{}, err
+	}
+	res, err := trial.Run(ctx, m.runner, spec)
+	if err != nil {
+		return record{}, err
+	}
+	r := m.record(a, res)
+	fmt.Fprintf(m.log, "%s %s %s: %s %d at %d MiB: %s (%.0f/s, ready in %.1f s)\n", m.cell.App, m.shape.name, a.Way, a.Stage, a.Number, a.limit/mib,
+		r.Verdict, r.Throughput, r.Ready)
+	return r, m.keep(r)
+}
+
+func (m *measurer) record(a attempt, res *trial.Result) record {
+	r := record{key: a.key, JDK: m.java.Version, Machine: fit.ThisMachine(), Time: res.Time.UTC().Truncate(time.Second), Took: res.Took.Seconds(),
+		LimitBytes: a.limit, Options: a.options, Env: a.env, Jar: a.jar, Verdict: res.Verdict, Evidence: res.Evidence, Narrow: res.Narrow,
+		PeakBytes: res.PeakBytes, NeededBytes: res.NeededBytes, Ready: res.ReadyAfter.Seconds()}
+	if res.Load != nil {
+		r.Throughput, r.P99 = res.Load.Throughput(), res.Load.Latency.P99.Seconds()
+	}
+	if res.Peak != nil {
+		r.Rows = map[string]int64{}
+		for _, row := range res.Peak.Rows {
+			r.Rows[string(row.Owner)] = row.ResidentBytes
+		}
+	}
+	return r
+}
+
+func (m *measurer) spec(a attempt) (trial.Spec, error) {
+	p, err := freePlace(m.shape.jdk, m.cache)
+	if err != nil {
+		return trial.Spec{}, err
+	}
+	ready, targets, err := m.app.loading(p)
+	if err != nil {
+		return trial.Spec{}, err
+	}
+	slo, err := trial.ParseSLO(a.slo)
+	if err != nil {
+		return trial.Spec{}, err
+	}
+	command := m.app.command(p)
+	if i := slices.Index(command, "-jar"); a.jar != "" && i >= 0 {
+		command[i+1] = a.jar
+	}
+	args := slices.Concat([]string{m.java.Path}, m.shape.options(), a.options, command)
+	parsed, err := jvmopts.Parse(args)
+	if err != nil {
+		return trial.Spec{}, err
+	}
+	return trial.Spec{Args: args, Env: environ(m.shape.env(), a.env), Limits: runner.Limits{MemoryBytes: a.limit, CPUs: m.shape.cpus},
+		Ready: ready, ReadyTimeout: readyTimeout, Targets: targets, SLO: slo, Probe: a.slo == absoluteSLO(0),
+		Loader: trial.HTTPLoad{Plan: load.Plan{Targets: targets, Concurrency: concurrency, Timeout: trial.RequestTimeout}},
+		Warmup: a.warmup, Duration: m.load, JavaHome: m.java.Home, Files: parsed.Files(),
+		Weigh: func(ctx context.Context, pid int) (*footprint.Footprint, error) {
+			return footprint.Weigh(ctx, pid, footprint.Options{})
+		}}, nil
+}
+
+// environ is this process's environment with more; what comes later wins.
+func environ(more ...[]string) []string {
+	env := os.Environ()
+	for _, e := range slices.Concat(more...) {
+		name, _, _ := strings.Cut(e, "=")
+		env = slices.DeleteFunc(env, func(old string) bool { return strings.HasPrefix(old, name+"=") })
+		env = append(env, e)
+	}
+	return env
+}
+
+// freePlace has two ports that nobody listens at.
+func freePlace(jdk, cache string) (place, error) {
+	p := place{jdk: jdk, cache: cache}
+	for _, port := range []*int{&p.port, &p.second} {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return p, fmt.Errorf("looking for a free port: %w", err)
+		}
+		defer l.Close()
+		*port = l.Addr().(*net.TCPAddr).Port
+	}
+	return p, nil
+}
+
+// absoluteSLO is the objective for a throughput to be reached; 0 leaves it
+// open.
+func absoluteSLO(throughput float64) string {
+	if throughput == 0 {
+		return "errors=0"
+	}
+	return fmt.Sprintf("errors=0 throughput>=%.1f/s", share*throughput)
+}
+
+// slo is the objective of all ways in this cell: nine tenths of the throughput
+// of the JVM's defaults with ample memory, the median of some runs.
+func (m *measurer) slo(ctx context.Context) (string, error) {
+	var rates []float64
+	for n := range baselines {
+		r, err := m.trial(ctx, attempt{key: key{Way: ways.Defaults, Stage: searching, Number: n + 1}, limit: ampleBytes, slo: absoluteSLO(0)})
+		if err != nil {
+			return "", err
+		}
+		if !r.passed() {
+			return "", fmt.Errorf("with the JVM's defaults and %d MiB it is %s: %s", r.LimitBytes/mib, r.Verdict, strings.Join(r.Evidence, "; "))
+		}
+		rates = append(rates, r.Throughput)
+	}
+	return absoluteSLO(results.Median(rates)), nil
+}
+
+// measurePeer finds the smallest limit that a way passes with, and how fast it
+// is there once warm.
+func (m *measurer) measurePeer(ctx context.Context, w ways.Way) error {
+	slo, err := m.slo(ctx)
+	if err != nil {
+		return err
+	}
+	p := &peer{measurer: m, way: w, slo: slo}
+	if w.Name == ways.Defaults {
+		p.number = baselines
+	}
+	found := m.found(m.cell, w.Name)
+	if found == nil {
+		if found, err = p.search(ctx); err != nil {
+			return err
+		}
+	}
+	if found.Answer.Failure != "" {
+		return nil
+	}
+	return m.measureWarm(ctx, *found)
+}
+
+// peer searches for one way.
+type peer struct {
+	*measurer
+	way    ways.Way
+	slo    string
+	number int // of the last trial
+}
+
+func (p *peer) search(ctx context.Context) (*record, error) {
+	ample, err := p.try(ctx, searching, ampleBytes)
+	if err != nil {
+		return nil, err
+	}
+	if !ample.passed() {
+		return p.end(0, nil, answer{Failure: fmt.Sprintf("with %d MiB it is %s", ampleBytes/mib, ample.Verdict)})
+	}
+	limit, err := smallest(ampleBytes, ample.PeakBytes, func(limit int64) (bool, error) {
+		r, err := p.try(ctx, searching, limit)
+		return r.passed(), err
+	})
+	if err != nil {
+		return nil, err
+	}
+	a := answer{Trials: p.number}
+	var runs []record
+	limit, err = confirmed(limit, ampleBytes, p.confirmations, func(limit int64) (bool, error) {
+		r, err := p.try(ctx, confirming, limit)
+		runs = append(runs, r)
+		return r.passed(), err
+	})
+	if err != nil {
+		return nil, err
+	}
+	a.Confirmations = p.number - a.Trials
+	if limit == 0 {
+		a.Failure = "no limit could be confirmed"
+		return p.end(0, nil, a)
+	}
+	return p.end(limit, runs[len(runs)-p.confirmations:], a)
+}
+
+// try makes the next trial, and again while noise may have failed it. A limit
+// that the way itself gives up on takes none.
+func (p *peer) try(ctx context.Context, s stage, limit int64) (record, error) {
+	options, err := p.way.Options(ways.Container{JDK: p.shape.jdk, MemoryBytes: limit, CPUs: p.shape.cpus, Classes: p.classes})
+	if errors.Is(err, ways.ErrUnfit) {
+		return record{Verdict: "refused"}, nil
+	}
+	if err != nil {
+		return record{}, err
+	}
+	for repeat := 0; ; repeat++ {
+		p.number++
+		r, err := p.trial(ctx, attempt{key: key{Way: p.way.Name, Stage: s, Number: p.number}, limit: limit, options: options, slo: p.slo})
+		if err != nil || !r.Narrow || repeat == maxNarrow {
+			return r, err
+		}
+	}
+}
+
+// end keeps what was found. The record of the median confirmation tells how it
+// goes there.
+func (p *peer) end(limit int64, runs []record, a answer) (*record, error) {
+	a.SLO = p.slo
+	r := record{key: key{cell: p.cell, Way: p.way.Name, Stage: answering}, JDK: p.java.Version, Machine: fit.ThisMachine(),
+		Time: time.Now().UTC().Truncate(time.Second), LimitBytes: limit, Answer: &a}
+	if len(runs) > 0 {
+		slices.SortFunc(runs, func(a, b record) int { return cmp.Compare(a.Throughput, b.Throughput) })
+		middle := runs[len(runs)/2]
+		r.Options, r.PeakBytes, r.NeededBytes, r.Rows = middle.Options, middle.PeakBytes, middle.NeededBytes, middle.Rows
+		a.Throughput, a.Ready = middle.Throughput, middle.Ready
+	}
+	for n := 1; n <= p.number; n++ {
+		for _, s := range []stage{searching, confirming} {
+			r.Took += p.done[key{p.cell, p.way.Name, s, n, p.plan}].Took
+		}
+	}
+	return &r, p.keep(r)
+}
+
+// measureWarm loads a way at its limit once it is warm.
+func (m *measurer) measureWarm(ctx context.Context, found record) error {
+	return m.repeat(ctx, found, warming, m.warm, found.LimitBytes, absoluteSLO(0), m.warmup)
+}
+
+// repeat makes so many trials with what was found, at a limit.
+func (m *measurer) repeat(ctx context.Context, found record, s stage, times int, limit int64, slo string, warmup time.Duration) error {
+	for n := range times {
+		_, err := m.trial(ctx, attempt{key: key{Way: found.Way, Stage: s, Number: n + 1}, limit: limit,
+			options: found.Options, env: found.Env, jar: found.Jar, slo: slo, warmup: warmup})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,195 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"tare/bench/state"
+	"tare/bench/ways"
+	"tare/internal/fit"
+	"tare/internal/report"
+	"tare/internal/trial"
+)
+
+// Whatever an application needs, and wherever its usage with ample memory hints,
+// the smallest limit is found to the tolerance, in few trials.
+func TestSmallest(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range 2000 {
+		need := floorBytes + rng.Int64N(ampleBytes-floorBytes) + 1
+		usage := rng.Int64N(ampleBytes + 1)
+		trials := 0
+		got, err := smallest(ampleBytes, usage, func(limit int64) (bool, error) {
+			if limit%mib != 0 || limit <= floorBytes || limit >= ampleBytes {
+				t.Fatalf("need %d, usage %d: tried %d", need, usage, limit)
+			}
+			trials++
+			return limit >= need, nil
+		})
+		if err != nil || got < need || float64(got-need) > max(minTolerance, tolerance*float64(got)) || trials > 35 {
+			t.Fatalf("need %d, usage %d: %d after %d trials, %v", need, usage, got, trials, err)
+		}
+	}
+	broken := errors.New("broken")
+	if _, err := smallest(ampleBytes, 0, func(int64) (bool, error) { return false, broken }); !errors.Is(err, broken) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestConfirmed(t *testing.T) {
+	for _, tt := range []struct {
+		name        string
+		limit, need int64
+		want        int64
+	}{
+		{"at once", 100 * mib, 100 * mib, 100 * mib},
+		{"raised by 3 % twice", 100 * mib, 104 * mib, 107 * mib},
+		{"small limits by 2 MiB", 30 * mib, 31 * mib, 32 * mib},
+		{"never", 100 * mib, ampleBytes + 1, 0},
+	} {
+		runs := map[int64]int{}
+		got, err := confirmed(tt.limit, ampleBytes, 3, func(limit int64) (bool, error) { runs[limit]++; return limit >= tt.need, nil })
+		if err != nil || got != tt.want || got > 0 && runs[got] != 3 {
+			t.Errorf("%s: %d, %v, runs %v", tt.name, got, err, runs)
+		}
+	}
+}
+
+func TestGrid(t *testing.T) {
+	limits := gridLimits(300*mib, 60*mib)
+	for i, l := range limits[1:] {
+		if step := limits[i] - l; step < mib || float64(step) > tolerance*float64(limits[i])+mib {
+			t.Errorf("%d after %d", l, limits[i])
+		}
+	}
+	if limits[0] != 300*mib || limits[len(limits)-1] > 62*mib {
+		t.Errorf("from %d to %d", limits[0], limits[len(limits)-1])
+	}
+	var trials []record
+	for _, x := range []struct {
+		limit   int64
+		verdict trial.Verdict
+	}{{100, trial.Passed}, {98, trial.TooSlow}, {96, trial.TooSlow}, {96, trial.Passed}, {94, trial.Passed}, {92, trial.TooSlow}, {92, trial.TooSlow},
+		{90, trial.OOMKilled}, {88, trial.Passed}} {
+		trials = append(trials, record{LimitBytes: x.limit, Verdict: x.verdict, Took: 2})
+	}
+	if limit, took := gridSmallest(trials); limit != 94 || took != 18 {
+		t.Errorf("%d, %g", limit, took)
+	}
+}
+
+// testBench has one application on one JDK.
+func testBench(t *testing.T) *bench {
+	b := &bench{load: 10 * time.Second, confirmations: 3, warm: 1, plan: "p", state: filepath.Join(t.TempDir(), "s.jsonl"), ways: ways.All(""),
+		apps: applications[:1], shapes: allShapes[:1], done: map[key]record{}}
+	return b
+}
+
+func (b *bench) answer(t *testing.T, way string, limit int64, rate float64, failure string) {
+	t.Helper()
+	r := record{key: key{cell: cell{"sysinfo", "25x1"}, Way: way, Stage: answering}, JDK: "25.0.3", LimitBytes: limit * mib, Took: 60,
+		Rows: map[string]int64{"java-heap": 30 * mib, "metaspace": 20 * mib}, Answer: &answer{Failure: failure, Throughput: rate, Trials: 9, Confirmations: 3}}
+	if err := b.keep(r); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The goals are judged by the best of the others, and what a goal is missed for
+// is named.
+func TestText(t *testing.T) {
+	b := testBench(t)
+	b.answer(t, ways.Defaults, 100, 1000, "")
+	b.answer(t, ways.Percent, 96, 900, "")
+	b.answer(t, ways.Paketo, 0, 0, "with 2048 MiB it is crashed")
+	b.answer(t, wayTare, 60, 990, "")
+	again := testBench(t)
+	again.state = b.state
+	if err := again.readState(); err != nil {
+		t.Fatal(err)
+	}
+	text := again.text()
+	for _, want := range []string{
+		"| sysinfo | defaults | 100 | 1.04 | 1000 |", "| sysinfo | 75% | 96 | 1.00 | 900 |", "none: with 2048 MiB it is crashed",
+		"of the best other's: 0.62; goal at most 0.50: not reached", "throughput of that other's: 1.10; goal at least 1.00: reached",
+		"sysinfo, at 0.62: java-heap 30.0, metaspace 20.0", "trials before confirming: 9 (9 … 9); goal at most 12 in each: reached",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in:\n%s", want, text)
+		}
+	}
+}
+
+// What was measured with another load does not count.
+func TestOtherPlan(t *testing.T) {
+	b := testBench(t)
+	b.answer(t, ways.Defaults, 100, 1000, "")
+	b.plan = "other"
+	if b.found(cell{"sysinfo", "25x1"}, ways.Defaults) != nil {
+		t.Error("found")
+	}
+}
+
+// What tare fit writes is read: the field names are those of its report.
+func TestFitted(t *testing.T) {
+	at := func(p fit.Phase) fit.Trial {
+		return fit.Trial{Attempt: fit.Attempt{Phase: p, LimitBytes: 64 * mib}, Outcome: fit.Outcome{Passed: true, Verdict: trial.Passed,
+			Throughput: 500, PeakBytes: 60 * mib, Measured: trial.Measured{Start: 2 * time.Second}}}
+	}
+	res := &fit.Result{}
+	res.LimitBytes, res.Setup.Options, res.Took = 64*mib, []string{"-Xmx30m"}, 3*time.Minute
+	res.Baseline, res.AsGiven = at(fit.PhaseBaseline), at(fit.PhaseLever)
+	res.Confirmations = []fit.Trial{at(fit.PhaseConfirm), at(fit.PhaseConfirm)}
+	res.Trials = append([]fit.Trial{res.Baseline, res.AsGiven}, res.Confirmations...)
+	text, err := json.Marshal(report.NewFitJSON(res, nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var f fitted
+	if err := json.Unmarshal(text, &f); err != nil {
+		t.Fatal(err)
+	}
+	r := f.record("errors=0")
+	if r.LimitBytes != 64*mib || !slices.Equal(r.Options, []string{"-Xmx30m"}) || r.Took != 180 || r.PeakBytes != 60*mib || r.Answer.Trials != 2 ||
+		r.Answer.Confirmations != 2 || r.Answer.Ready != 2 || r.Answer.Failure != "" {
+		t.Errorf("%+v %+v", r, r.Answer)
+	}
+	failed, err := json.Marshal(report.NewFitJSON(res, errors.New("no limit")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(failed, &f); err != nil || f.record("").Answer.Failure != "no limit" {
+		t.Errorf("%+v, %v", f, err)
+	}
+}
+
+func TestAt(t *testing.T) {
+	if got := at(80, "/a/b"); got != "http://127.0.0.1:80/a/b" {
+		t.Error(got)
+	}
+	if got := at(80, "PUT /a"); got != "PUT http://127.0.0.1:80/a" {
+		t.Error(got)
+	}
+	if got := geometric([]float64{0.5, 2}); math.Abs(got-1) > 1e-12 {
+		t.Error(got)
+	}
+}
+
+// The trials that the report was made of can be read.
+func TestRawTrials(t *testing.T) {
+	n := 0
+	if err := state.Read(filepath.Join("..", "..", rawFile), func(r record) {
+		n++
+		if r.App == "" || r.Shape == "" || r.Way == "" || r.Stage == "" || r.Plan == "" || r.Stage == answering && r.Answer == nil {
+			t.Errorf("record %d: %+v", n, r)
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"time"
+
+	"tare/bench/state"
+	"tare/internal/fit"
+	"tare/internal/trial"
+)
+
+// stage is what a trial is for.
+type stage string
+
+const (
+	searching  stage = "search"
+	confirming stage = "confirm"
+	warming    stage = "warm"
+	proving    stage = "proof"
+	below      stage = "below"
+	gridding   stage = "grid"
+	// answering is the record of a search's end.
+	answering stage = "answer"
+)
+
+// key names a trial: the number counts those of one stage.
+type key struct {
+	cell
+	Way    string `json:"way"`
+	Stage  stage  `json:"stage"`
+	Number int    `json:"number"`
+	Plan   string `json:"plan"`
+}
+
+// record is what is kept of a trial, or of a search's end. Sizes are bytes.
+type record struct {
+	key
+	JDK     string      `json:"jdk"`
+	Machine fit.Machine `json:"machine"`
+	Time    time.Time   `json:"time"`
+	Took    float64     `json:"tookSeconds"`
+
+	LimitBytes int64    `json:"limitBytes"`
+	Options    []string `json:"options,omitempty"`
+	Env        []string `json:"env,omitempty"`
+	Jar        string   `json:"jar,omitempty"`
+
+	Verdict     trial.Verdict `json:"verdict,omitempty"`
+	Evidence    []string      `json:"evidence,omitempty"`
+	Narrow      bool          `json:"narrow,omitempty"`
+	PeakBytes   int64         `json:"peakBytes,omitempty"`
+	NeededBytes int64         `json:"neededBytes,omitempty"`
+	Ready       float64       `json:"readySeconds,omitempty"`
+	Throughput  float64       `json:"throughput,omitempty"`
+	P99         float64       `json:"p99Seconds,omitempty"`
+	// Rows are the resident bytes by owner near the peak.
+	Rows map[string]int64 `json:"rows,omitempty"`
+
+	// Answer is set where a search has ended.
+	Answer *answer `json:"answer,omitempty"`
+}
+
+// answer is what a search found.
+type answer struct {
+	// Failure says why it found nothing.
+	Failure string `json:"failure,omitempty"`
+	// Trials are those before confirming, Confirmations those after.
+	Trials        int     `json:"trials"`
+	Confirmations int     `json:"confirmations"`
+	Throughput    float64 `json:"throughput"` // of the median confirmation
+	Ready         float64 `json:"readySeconds"`
+	// SLO is what had to hold.
+	SLO string `json:"slo"`
+}
+
+func (r record) passed() bool { return r.Verdict == trial.Passed }
+
+func (b *bench) readState() error {
+	b.done = map[key]record{}
+	return state.Read(b.state, func(r record) { b.done[r.key] = r })
+}
+
+// keep stores a record.
+func (b *bench) keep(r record) error {
+	r.Plan = b.plan
+	if err := state.Append(b.state, r); err != nil {
+		return err
+	}
+	b.done[r.key] = r
+	return nil
+}
+
+// found is the answer of a way in a cell, nil where there is none yet.
+func (b *bench) found(c cell, way string) *record {
+	r, ok := b.done[key{c, way, answering, 0, b.plan}]
+	if !ok {
+		return nil
+	}
+	return &r
+}
+
+// of are the trials of a stage, by number.
+func (b *bench) of(c cell, way string, s stage) []record {
+	var out []record
+	for n := 1; ; n++ {
+		r, ok := b.done[key{c, way, s, n, b.plan}]
+		if !ok {
+			return out
+		}
+		out = append(out, r)
+	}
+}

@@ -1,0 +1,227 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"syscall"
+	"time"
+
+	"tare/bench/ways"
+	"tare/internal/fit"
+)
+
+const wayTare = "tare"
+
+// fitted is the part of schema tare.fit/1 that is looked at.
+type fitted struct {
+	Error        *string
+	TookSeconds  float64
+	LimitBytes   int64
+	Options, Env []string
+	// Jar stands in for the command's, where nested jars were extracted.
+	Jar    string
+	JDK    string
+	Trials []struct{ Phase fit.Phase }
+	// Recommended is the confirmation of median throughput.
+	Recommended struct {
+		PeakBytes, NeededBytes  int64
+		Throughput, ReadyMillis float64
+	}
+	Footprint struct {
+		Rows []struct {
+			Owner         string
+			ResidentBytes int64
+		}
+	}
+}
+
+// measureTare asks tare fit, and then measures what it recommends: warm, again
+// and again, and on a grid.
+func (m *measurer) measureTare(ctx context.Context) error {
+	slo, err := m.slo(ctx)
+	if err != nil {
+		return err
+	}
+	found := m.found(m.cell, wayTare)
+	if found == nil {
+		if found, err = m.fit(ctx, slo); err != nil {
+			return err
+		}
+	}
+	if found.Answer.Failure != "" {
+		return nil
+	}
+	if err := m.measureWarm(ctx, *found); err != nil {
+		return err
+	}
+	if err := m.repeat(ctx, *found, proving, m.proof, found.LimitBytes, found.Answer.SLO, 0); err != nil {
+		return err
+	}
+	if err := m.repeat(ctx, *found, below, m.proof, found.LimitBytes*9/10/mib*mib, found.Answer.SLO, 0); err != nil {
+		return err
+	}
+	if m.grid {
+		return m.measureGrid(ctx, *found)
+	}
+	return nil
+}
+
+// gridLow is the share of tare's limit that the grid ends at: far below what
+// passes.
+const gridLow = 0.8
+
+// measureGrid tries tare's options at every limit from that of the defaults on.
+func (m *measurer) measureGrid(ctx context.Context, found record) error {
+	high := found.LimitBytes * 3 / 2
+	if d := m.found(m.cell, ways.Defaults); d != nil {
+		high = max(high, d.LimitBytes)
+	}
+	number := 0
+	for _, limit := range gridLimits(high, int64(gridLow*float64(found.LimitBytes))) {
+		for repeat := 0; repeat <= maxNarrow; repeat++ {
+			number++
+			r, err := m.trial(ctx, attempt{key: key{Way: wayTare, Stage: gridding, Number: number}, limit: limit,
+				options: found.Options, env: found.Env, jar: found.Jar, slo: found.Answer.SLO})
+			if err != nil {
+				return err
+			}
+			if !r.Narrow {
+				break
+			}
+		}
+	}
+	return nil
+}
+
+// fit runs tare fit; one that was cut off goes on.
+func (m *measurer) fit(ctx context.Context, slo string) (*record, error) {
+	dir := filepath.Join("bin", "peers") // it is out of version control
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	store := filepath.Join(dir, fmt.Sprintf("%s-%s-%08x.db", m.cell.App, m.cell.Shape, sum(m.plan)))
+	args := []string{"fit", "--resume", "--json", "--store", store, "1"}
+	if _, err := os.Stat(store); err == nil {
+		if f, err := m.runFit(ctx, args); err == nil || ctx.Err() != nil {
+			return m.keepFit(f, slo, err, store)
+		}
+		fmt.Fprintln(m.log, "the stored fit cannot go on: a new one begins")
+	}
+	if err := removeStore(store); err != nil {
+		return nil, err
+	}
+	f, err := m.runFit(ctx, m.fitArgs(store))
+	return m.keepFit(f, slo, err, store)
+}
+
+// fitArgs is tare fit as its user would call it; its own objective is the one
+// that the others are measured with. The port is the same each time,
+// so that it can go on. MALLOC_ARENA_MAX, where it stands for processors that are
+// not there, is left out: tare takes it for the user's own and leaves it alone.
+func (m *measurer) fitArgs(store string) []string {
+	port := firstPort + 2*int(sum(m.cell.App+m.cell.Shape)%portPairs)
+	p := place{jdk: m.shape.jdk, cache: m.cache, port: port, second: port + 1}
+	args := []string{"fit", "--json", "--store", store, "--ample", strconv.Itoa(ampleBytes/mib) + "m",
+		"--concurrency", strconv.Itoa(concurrency), "--warmup", "0s", "--duration", m.load.String(), "--ready-timeout", readyTimeout.String(),
+		"--ready", m.app.readyURL(p)}
+	if m.shape.cpus > 0 {
+		args = append(args, "--cpus", strconv.FormatFloat(m.shape.cpus, 'g', -1, 64))
+	}
+	for _, u := range m.app.loadURLs(p) {
+		args = append(args, "--load", u)
+	}
+	return slices.Concat(args, []string{"--", m.java.Path}, m.shape.options(), m.app.command(p))
+}
+
+const (
+	firstPort = 20_000
+	portPairs = 1_000
+)
+
+func sum(text string) uint32 {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(text)) // never fails
+	return h.Sum32()
+}
+
+// noLimit is tare fit's exit code where it found that there is no answer.
+const noLimit = 6
+
+// runFit returns what tare fit found, also where that is nothing.
+func (m *measurer) runFit(ctx context.Context, args []string) (*fitted, error) {
+	cmd := exec.CommandContext(ctx, "bin/tare", args...)
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGINT) } // it clears up
+	cmd.WaitDelay = time.Minute
+	cmd.Stderr = m.log
+	out, err := cmd.Output()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && exit.ExitCode() == noLimit {
+		err = nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("tare %q: %w", args, err)
+	}
+	f := &fitted{}
+	if err := json.Unmarshal(out, f); err != nil {
+		return nil, fmt.Errorf("tare %q: %w", args, err)
+	}
+	return f, nil
+}
+
+// keepFit keeps what tare fit found, and then its own store is of no use.
+func (m *measurer) keepFit(f *fitted, slo string, err error, store string) (*record, error) {
+	if err != nil {
+		return nil, err
+	}
+	r := f.record(slo)
+	r.key = key{cell: m.cell, Way: wayTare, Stage: answering}
+	r.Machine, r.Time = fit.ThisMachine(), time.Now().UTC().Truncate(time.Second)
+	if err := m.keep(r); err != nil {
+		return nil, err
+	}
+	return &r, removeStore(store)
+}
+
+func (f *fitted) record(slo string) record {
+	a := &answer{SLO: slo, Throughput: f.Recommended.Throughput, Ready: f.Recommended.ReadyMillis / 1000}
+	if f.Error != nil {
+		a.Failure = *f.Error
+	}
+	for _, t := range f.Trials {
+		switch {
+		case t.Phase == fit.PhaseConfirm:
+			a.Confirmations++
+		case a.Confirmations == 0:
+			a.Trials++
+		}
+	}
+	r := record{JDK: f.JDK, Took: f.TookSeconds, LimitBytes: f.LimitBytes, Options: f.Options, Env: f.Env, Jar: f.Jar,
+		PeakBytes: f.Recommended.PeakBytes, NeededBytes: f.Recommended.NeededBytes, Answer: a, Rows: map[string]int64{}}
+	for _, row := range f.Footprint.Rows {
+		r.Rows[row.Owner] = row.ResidentBytes
+	}
+	return r
+}
+
+// removeStore removes a store and what SQLite has beside it.
+func removeStore(store string) error {
+	files, err := filepath.Glob(store + "*")
+	if err != nil {
+		return err
+	}
+	for _, f := range files {
+		if err := os.Remove(f); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,319 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"tare/bench/results"
+	"tare/bench/ways"
+)
+
+// The goals.
+const (
+	goalShare    = 0.50 // of the best other's limit, over the applications
+	goalSeen     = 0.30 // of the defaults' limit, where many processors are seen
+	goalRate     = 1.00 // of the best other's throughput, over the applications
+	goalTrials   = 12   // before confirming
+	goalGrid     = 0.03 // from the smallest of the grid
+	goalGridTime = 0.25 // of the grid's
+	goalBelow    = 0.5  // of the runs at 0.9 of the limit fail
+)
+
+// text is the report of all that was measured.
+func (b *bench) text() string {
+	var t strings.Builder
+	b.method(&t)
+	for _, s := range b.shapes {
+		b.shapeText(&t, s)
+	}
+	b.searchText(&t)
+	b.gridText(&t)
+	b.proofText(&t)
+	b.conditions(&t)
+	return t.String()
+}
+
+// method says how it was measured.
+func (b *bench) method(t *strings.Builder) {
+	fmt.Fprintf(t, "An application runs in a control group, and is loaded for %s by a closed loop of %d requests at a time from the moment that it is ready: "+
+		"what it serves while it is cold counts. The objective is the same for all: no error, and %.1f of the throughput that the JVM's defaults have with %d MiB (the "+
+		"median of %d runs). For each of the others the smallest limit that passes is found by halving, to 2 %% or 2 MiB, and confirmed by %d fresh runs, raised by 3 %% "+
+		"until all pass; a run that missed by little is made again, twice at most. *tare* is `tare fit` with its own defaults and objective, the same one. "+
+		"Its rates are of the median confirming run, as those of the others. *Warm* is the rate at that limit after %s of load, the median of %d runs.\n\n",
+		b.load, concurrency, share, ampleBytes/mib, baselines, b.confirmations, b.warmup, b.warm)
+	for _, a := range b.apps {
+		fmt.Fprintf(t, "- **%s**: %s\n", a.name, a.is)
+	}
+	t.WriteString("\n")
+	for _, w := range b.ways {
+		fmt.Fprintf(t, "- **%s**: %s\n", w.Name, w.Is)
+	}
+	t.WriteString("\nProcessors seen are told to the JVM (`-XX:ActiveProcessorCount`) and, for the others, to glibc (`MALLOC_ARENA_MAX`, 8 for each); real parallelism is missing. " +
+		"tare takes the first for the user's own and keeps it.\n")
+}
+
+// shapeText is the table of one JDK, and what the goals make of it.
+func (b *bench) shapeText(t *strings.Builder, s shape) {
+	fmt.Fprintf(t, "\n## %s\n\n| application | way | smallest limit MiB | of the best other's | req/s | warm req/s | ready s | trials | minutes |\n|---|---|---|---|---|---|---|---|---|\n", s)
+	var shares, rates, seen []float64
+	var short []string
+	for _, a := range b.apps {
+		c := cell{a.name, s.name}
+		best := b.best(c)
+		for _, way := range append(ways.Names(b.ways), wayTare) {
+			if r := b.found(c, way); r != nil {
+				b.wayText(t, c, *r, best)
+			}
+		}
+		tare := b.found(c, wayTare)
+		if best == nil || tare == nil || tare.Answer.Failure != "" {
+			continue
+		}
+		of := ratio(tare.LimitBytes, best.LimitBytes)
+		shares, rates = append(shares, of), append(rates, tare.Answer.Throughput/best.Answer.Throughput)
+		if d := b.found(c, ways.Defaults); d != nil && d.Answer.Failure == "" {
+			seen = append(seen, ratio(tare.LimitBytes, d.LimitBytes))
+		}
+		if of > goalShare {
+			short = append(short, fmt.Sprintf("%s, at %.2f: %s", a.name, of, holdUp(*tare)))
+		}
+	}
+	if len(shares) == 0 {
+		t.WriteString("\nNot measured yet.\n")
+		return
+	}
+	b.goalsText(t, s, shares, rates, seen)
+	if len(short) > 0 {
+		t.WriteString("\nWhat holds up the limit where it is more than the goal, MiB resident near the peak:\n\n")
+		for _, line := range short {
+			fmt.Fprintf(t, "- %s\n", line)
+		}
+	}
+}
+
+func (b *bench) goalsText(t *strings.Builder, s shape, shares, rates, seen []float64) {
+	fmt.Fprintf(t, "\nOver %d applications of %d, geometric means:\n\n", len(shares), b.countOn(s))
+	if s.seen > 0 && len(seen) > 0 {
+		fmt.Fprintf(t, "- tare's limit of the defaults': %.2f; goal at most %.2f: %s\n", geometric(seen), goalSeen, results.Reached(geometric(seen) <= goalSeen))
+	}
+	fmt.Fprintf(t, "- tare's limit of the best other's: %.2f; goal at most %.2f: %s\n", geometric(shares), goalShare, results.Reached(geometric(shares) <= goalShare))
+	fmt.Fprintf(t, "- tare's throughput of that other's: %.2f; goal at least %.2f: %s\n", geometric(rates), goalRate, results.Reached(geometric(rates) >= goalRate))
+}
+
+func (b *bench) countOn(s shape) int {
+	n := 0
+	for _, a := range b.apps {
+		if a.runsOn(s) {
+			n++
+		}
+	}
+	return n
+}
+
+// wayText is a line of the table.
+func (b *bench) wayText(t *strings.Builder, c cell, r record, best *record) {
+	if r.Answer.Failure != "" {
+		fmt.Fprintf(t, "| %s | %s | none: %s | | | | | %d + %d | %.0f |\n", c.App, r.Way, r.Answer.Failure, r.Answer.Trials, r.Answer.Confirmations, r.Took/60)
+		return
+	}
+	of := "–"
+	if best != nil {
+		of = fmt.Sprintf("%.2f", ratio(r.LimitBytes, best.LimitBytes))
+	}
+	var warm []float64
+	for _, w := range b.of(c, r.Way, warming) {
+		warm = append(warm, w.Throughput)
+	}
+	fmt.Fprintf(t, "| %s | %s | %d | %s | %.0f | %s | %.1f | %d + %d | %.0f |\n", c.App, r.Way, r.LimitBytes/mib, of, r.Answer.Throughput,
+		results.Spread(warm, "%.0f"), r.Answer.Ready, r.Answer.Trials, r.Answer.Confirmations, r.Took/60)
+}
+
+// best is what the best of the others found: the smallest limit, and of equal
+// ones the fastest.
+func (b *bench) best(c cell) *record {
+	var best *record
+	for _, w := range b.ways {
+		r := b.found(c, w.Name)
+		if r == nil || r.Answer.Failure != "" {
+			continue
+		}
+		if best == nil || cmp.Or(cmp.Compare(r.LimitBytes, best.LimitBytes), cmp.Compare(best.Answer.Throughput, r.Answer.Throughput)) < 0 {
+			best = r
+		}
+	}
+	return best
+}
+
+// holdUp names the rows that are most of what is resident.
+func holdUp(r record) string {
+	owners := slices.SortedFunc(maps.Keys(r.Rows), func(a, b string) int { return cmp.Or(cmp.Compare(r.Rows[b], r.Rows[a]), cmp.Compare(a, b)) })
+	var parts []string
+	for _, o := range owners[:min(len(owners), 6)] {
+		parts = append(parts, fmt.Sprintf("%s %.1f", o, float64(r.Rows[o])/mib))
+	}
+	parts = append(parts, fmt.Sprintf("page cache %.1f", float64(max(0, r.PeakBytes-r.NeededBytes))/mib))
+	return strings.Join(parts, ", ")
+}
+
+// searchText is what the search took, over all cells.
+func (b *bench) searchText(t *strings.Builder) {
+	var trials, minutes []float64
+	for _, c := range b.cells() {
+		if r := b.found(c, wayTare); r != nil {
+			trials, minutes = append(trials, float64(r.Answer.Trials)), append(minutes, r.Took/60)
+		}
+	}
+	if len(trials) == 0 {
+		return
+	}
+	fmt.Fprintf(t, "\n## The search\n\nOf %d fits, median (minimum … maximum):\n\n- trials before confirming: %s; goal at most %d in each: %s\n- minutes: %s\n", len(trials),
+		results.Spread(trials, "%.0f"), goalTrials, results.Reached(slices.Max(trials) <= goalTrials), results.Spread(minutes, "%.1f"))
+}
+
+// gridText compares limits with what a grid finds for the same options.
+func (b *bench) gridText(t *strings.Builder) {
+	var lines []string
+	near, soon := true, true
+	for _, c := range b.cells() {
+		r, trials := b.found(c, wayTare), b.of(c, wayTare, gridding)
+		if r == nil || len(trials) == 0 {
+			continue
+		}
+		limit, took := gridSmallest(trials)
+		off := ratio(r.LimitBytes, limit) - 1
+		near, soon = near && math.Abs(off) <= goalGrid, soon && r.Took <= goalGridTime*took
+		lines = append(lines, fmt.Sprintf("| %s | %s | %d | %d | %+.1f %% | %.0f | %d, %.0f |\n", c.App, c.Shape, r.LimitBytes/mib, limit/mib, 100*off, r.Took/60, len(trials), took/60))
+	}
+	if len(lines) == 0 {
+		return
+	}
+	fmt.Fprintf(t, "\n## Against a grid\n\nThe options that tare recommends at every limit of a grid of 2 %%, from 1.5 of its limit, or that of the defaults, down to %.1f of it. "+
+		"The grid's limit is the smallest that passed above the first two in a row that did not.\n\n"+
+		"| application | shape | tare's limit | the grid's | off | tare's minutes | the grid's trials, minutes |\n|---|---|---|---|---|---|---|\n%s\n", gridLow, strings.Join(lines, ""))
+	fmt.Fprintf(t, "- within %.0f %% of the grid's: %s\n- within a quarter of the grid's time: %s\n", 100*goalGrid, results.Reached(near), results.Reached(soon))
+}
+
+// gridSmallest is the smallest limit of a grid, tried from above, that passed
+// before two in a row failed; and how long all took, in seconds.
+func gridSmallest(trials []record) (limit int64, took float64) {
+	failed := 0
+	for i, r := range trials {
+		took += r.Took
+		if i+1 < len(trials) && trials[i+1].LimitBytes == r.LimitBytes {
+			continue // a narrow miss, made again
+		}
+		switch {
+		case failed >= 2:
+		case r.passed():
+			limit, failed = r.LimitBytes, 0
+		default:
+			failed++
+		}
+	}
+	return limit, took
+}
+
+// proofText tells how fresh runs went at the limit and below it.
+func (b *bench) proofText(t *strings.Builder) {
+	var lines []string
+	hold, tight := true, true
+	for _, c := range b.cells() {
+		at, under := b.of(c, wayTare, proving), b.of(c, wayTare, below)
+		if len(at) == 0 {
+			continue
+		}
+		passed, failed := countPassed(at), len(under)-countPassed(under)
+		hold, tight = hold && passed == len(at), tight && float64(failed) >= goalBelow*float64(len(under))
+		lines = append(lines, fmt.Sprintf("| %s | %s | %d of %d | %d of %d: %s |\n", c.App, c.Shape, passed, len(at), failed, len(under), verdicts(under)))
+	}
+	if len(lines) == 0 {
+		return
+	}
+	fmt.Fprintf(t, "\n## Proof\n\nFresh runs with what tare recommends, at its limit and at 0.9 of it.\n\n| application | shape | pass at the limit | fail at 0.9 of it |\n|---|---|---|---|\n%s\n"+
+		"- all pass at the limit: %s\n- at least half fail at 0.9 of it: %s\n", strings.Join(lines, ""), results.Reached(hold), results.Reached(tight))
+}
+
+func countPassed(trials []record) int {
+	n := 0
+	for _, r := range trials {
+		if r.passed() {
+			n++
+		}
+	}
+	return n
+}
+
+// verdicts counts how failures ended.
+func verdicts(trials []record) string {
+	counts := map[string]int{}
+	for _, r := range trials {
+		if !r.passed() {
+			counts[string(r.Verdict)]++
+		}
+	}
+	var parts []string
+	for _, v := range slices.Sorted(maps.Keys(counts)) {
+		parts = append(parts, fmt.Sprintf("%d %s", counts[v], v))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// conditions are the recommended options, and where the trials were made.
+func (b *bench) conditions(t *strings.Builder) {
+	machines, jdks := map[string]bool{}, map[string]bool{}
+	t.WriteString("\n## What tare recommends\n\n")
+	for _, c := range b.cells() {
+		r := b.found(c, wayTare)
+		if r == nil || r.Answer.Failure != "" {
+			continue
+		}
+		fmt.Fprintf(t, "- %s, %s: `%s`\n", c.App, c.Shape, b.withoutCache(strings.Join(slices.Concat(r.Env, r.Options), " ")))
+	}
+	for _, r := range b.done {
+		if r.Plan == b.plan {
+			machines[fmt.Sprintf("%d processors, %d MiB, Linux %s %s", r.Machine.CPUs, r.Machine.MemoryBytes/mib, r.Machine.Kernel, r.Machine.Arch)] = true
+			jdks[r.JDK] = true
+		}
+	}
+	fmt.Fprintf(t, "\nAll trials are in `%s`; they were made with JDK %s on %s.\n", rawFile,
+		strings.Join(slices.Sorted(maps.Keys(jdks)), ", "), strings.Join(slices.Sorted(maps.Keys(machines)), "; "))
+}
+
+// withoutCache writes the cache's folder short.
+func (b *bench) withoutCache(text string) string {
+	if b.cache == "" {
+		return text
+	}
+	return strings.ReplaceAll(text, b.cache, "…")
+}
+
+// cells are all cells of the report, in its order.
+func (b *bench) cells() []cell {
+	var out []cell
+	for _, s := range b.shapes {
+		for _, a := range b.apps {
+			if a.runsOn(s) {
+				out = append(out, cell{a.name, s.name})
+			}
+		}
+	}
+	return out
+}
+
+func ratio(a, b int64) float64 { return float64(a) / float64(b) }
+
+// geometric is the geometric mean.
+func geometric(v []float64) float64 {
+	if len(v) == 0 {
+		return math.NaN()
+	}
+	sum := 0.0
+	for _, x := range v {
+		sum += math.Log(x)
+	}
+	return math.Exp(sum / float64(len(v)))
+}

@@ -1,0 +1,155 @@
+// Package ways knows how others choose the JVM's options for a container.
+package ways
+
+import (
+	"archive/zip"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+const mib = 1 << 20
+
+// Container is what a way may look at.
+type Container struct {
+	// JDK is the major version.
+	JDK         string
+	MemoryBytes int64
+	// CPUs is the quota, 0 without one.
+	CPUs float64
+	// Classes are those of the application, loaded or not.
+	Classes int64
+}
+
+// Way is one way to choose the options.
+type Way struct {
+	// Name is short, Is says in Markdown what it is.
+	Name, Is string
+	// Options are those for a container; ErrUnfit where the way itself gives
+	// up on it.
+	Options func(Container) ([]string, error)
+}
+
+// ErrUnfit says that a way gives up on a container.
+var ErrUnfit = errors.New("it gives up")
+
+// The names of the ways.
+const (
+	Defaults = "defaults"
+	Percent  = "75%"
+	RunJava  = "run-java.sh"
+	Paketo   = "Paketo"
+	RedHat   = "Red Hat"
+)
+
+// All are all ways. script is the path of run-java.sh, see Unpack.
+func All(script string) []Way {
+	return []Way{
+		{Defaults, "the JVM's defaults", fixed()},
+		{Percent, "`-XX:MaxRAMPercentage=75.0`, without whose point JDK 8 does not start", fixed("-XX:MaxRAMPercentage=75.0")},
+		{RunJava, "the options that run-java.sh 1.3.7 prints when it is told the container's size",
+			func(c Container) ([]string, error) { return runJava(script, c) }},
+		{Paketo, "the formula of Paketo's and Cloud Foundry's memory calculators: 250 threads, 35 % of all classes", paketo},
+		{RedHat, "the options of Red Hat's OpenJDK images: 80 % of the memory, the parallel collector, free ratios of 10 and 20 %",
+			fixed("-XX:MaxRAMPercentage=80.0", "-XX:+UseParallelGC", "-XX:MinHeapFreeRatio=10", "-XX:MaxHeapFreeRatio=20",
+				"-XX:GCTimeRatio=4", "-XX:AdaptiveSizePolicyWeight=90", "-XX:+ExitOnOutOfMemoryError")},
+	}
+}
+
+// Named are the ways of these names, in the order of All.
+func Named(all []Way, names []string) ([]Way, error) {
+	var out []Way
+	for _, w := range all {
+		if slices.Contains(names, w.Name) {
+			out = append(out, w)
+		}
+	}
+	if len(out) != len(names) {
+		return nil, fmt.Errorf("ways %q: give some of %q", names, Names(all))
+	}
+	return out, nil
+}
+
+// Names are the names of some ways.
+func Names(all []Way) []string {
+	var names []string
+	for _, w := range all {
+		names = append(names, w.Name)
+	}
+	return names
+}
+
+func fixed(options ...string) func(Container) ([]string, error) {
+	return func(Container) ([]string, error) { return slices.Clone(options), nil }
+}
+
+// Unpack takes run-java.sh out of the jar that scripts/run-java-sh.sh fetches
+// into the cache; remove removes it.
+func Unpack(cache string) (script string, remove func(), err error) {
+	z, err := zip.OpenReader(filepath.Join(cache, "run-java-sh", "run-java-sh-1.3.7.jar"))
+	if err != nil {
+		return "", nil, fmt.Errorf("%w: run scripts/run-java-sh.sh", err)
+	}
+	defer z.Close()
+	text, err := fs.ReadFile(z, "run-java-sh/fp-files/run-java.sh")
+	if err != nil {
+		return "", nil, err
+	}
+	dir, err := os.MkdirTemp("", "tare-bench-")
+	if err != nil {
+		return "", nil, err
+	}
+	script = filepath.Join(dir, "run-java.sh")
+	return script, func() { os.RemoveAll(dir) }, os.WriteFile(script, text, 0o755)
+}
+
+// runJava asks the script what it would add. It reads the container's size from
+// these variables, where they are set, instead of the control group.
+func runJava(script string, c Container) ([]string, error) {
+	cmd := exec.Command("/bin/sh", script, "options")
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "JAVA_MAJOR_VERSION=" + c.JDK, fmt.Sprintf("CONTAINER_MAX_MEMORY=%d", c.MemoryBytes)}
+	if c.CPUs > 0 {
+		cmd.Env = append(cmd.Env, "CONTAINER_CORE_LIMIT="+strconv.Itoa(max(1, int(c.CPUs))))
+	}
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("%s options: %w", script, err)
+	}
+	return strings.Fields(string(out)), nil
+}
+
+// What the memory calculator takes for granted where the user says nothing: the
+// defaults of libjvm's helper/memory_calculator.go and calc/, in bytes.
+const (
+	directBytes     = 10 * mib
+	codeBytes       = 240 * mib
+	stackBytes      = mib
+	threads         = 250
+	metaspaceBytes  = 14_000_000
+	classBytes      = 5_800
+	loadedPercent   = 35
+	classesOfTheJDK = 30_000
+)
+
+func paketo(c Container) ([]string, error) {
+	return calculate(c.MemoryBytes, threads, (classesOfTheJDK+c.Classes)*loadedPercent/100)
+}
+
+// calculate is the calculation of
+// https://github.com/paketo-buildpacks/libjvm/blob/main/calc/calculator.go:
+// what is left beside the regions that a JVM may fill is the heap.
+func calculate(memory, threads, loaded int64) ([]string, error) {
+	metaspace := metaspaceBytes + classBytes*loaded
+	heap := memory - directBytes - metaspace - codeBytes - threads*stackBytes
+	if heap <= 0 {
+		return nil, fmt.Errorf("%w: %d MiB are less than it reckons beside the heap", ErrUnfit, memory/mib)
+	}
+	return []string{"-XX:MaxDirectMemorySize=10M", fmt.Sprintf("-Xmx%dK", heap>>10), fmt.Sprintf("-XX:MaxMetaspaceSize=%dK", metaspace>>10),
+		"-XX:ReservedCodeCacheSize=240M", "-Xss1M", "-XX:+ExitOnOutOfMemoryError"}, nil
+}
