@@ -9,7 +9,7 @@ JAVA_SOURCES := $(shell find java -name '*.java' -o -name pom.xml -o -path '*/sr
 JARS         := bin/sysinfo.jar bin/workloads.jar
 STATICCHECK  := honnef.co/go/tools/cmd/staticcheck@v0.8.1
 
-.PHONY: build test demo lint fmt fuzz bench bench-truth bench-weigh bench-cost bench-verdicts bench-demo bench-options bench-exec experiments test-go test-java setup-build setup-test clean FORCE
+.PHONY: build test demo lint fmt fuzz bench bench-truth bench-weigh bench-cost bench-verdicts bench-demo bench-options bench-exec bench-peers bench-kills experiments experiments-full test-go test-java setup-build setup-test clean FORCE
 
 build: setup-build bin/tare bin/tare-exec $(JARS)
 
@@ -72,7 +72,7 @@ fuzz:
 
 # Measures the figures that docs/results states; about three hours, on a machine
 # that does nothing else.
-bench: bench-truth bench-weigh bench-cost bench-verdicts bench-demo bench-options bench-exec
+bench: bench-truth bench-weigh bench-cost bench-verdicts bench-demo bench-options bench-exec bench-kills
 
 # Whether rows agree with what programs know to hold, and with what JVMs say of
 # each page.
@@ -117,11 +117,45 @@ bench-exec: build
 	@scripts/run-java-sh.sh
 	$(GO) run ./bench/exec -cache $(TARE_CACHE)
 
+# How little memory applications need with what tare fit recommends, and with the
+# options that others choose. A day from scratch, on a machine that does nothing
+# else: not part of bench. It goes on where it was cut off; the trials so far are
+# in docs/results/raw/peers.jsonl. PEERS=-short is the first part, PEERS=-list
+# says what is missing; more in go run ./bench/peers -help.
+PEERS ?= -proof 20 -grid
+bench-peers: build
+	@scripts/jdks.sh
+	@scripts/run-java-sh.sh
+	@scripts/bench-jars.sh
+	@scripts/bench-services.sh
+	$(GO) run ./bench/peers -cache $(TARE_CACHE) $(PEERS)
+
+# Whether a fit that is killed at 50 random moments leaves or loses anything.
+bench-kills: build
+	@scripts/jdks.sh
+	$(GO) test ./cmd/tare -count=1 -timeout 60m -run TestFitSurvivesKills -kills 50 -kills.out $(CURDIR)/docs/results/kills.md
+
+# The service of the experiment container-tuning, for JDK 8 and as it is today.
+bin/camel-8.jar: FORCE
+	@scripts/bench-services.sh camel
+	@cmp -s $(TARE_CACHE)/services/camel-java8.jar $@ || { mkdir -p bin && cp $(TARE_CACHE)/services/camel-java8.jar $@; }
+
+bin/camel-25.jar: FORCE
+	@scripts/bench-services.sh camel
+	@cmp -s $(TARE_CACHE)/services/camel-current.jar $@ || { mkdir -p bin && cp $(TARE_CACHE)/services/camel-current.jar $@; }
+
 # Runs the experiments that have no result yet; hours from scratch. Results are
 # kept as they come: the same command goes on.
-experiments: build
+experiments: build bin/camel-8.jar bin/camel-25.jar
 	@scripts/jdks.sh
 	scripts/experiments.sh
+
+# The experiment container-tuning with the load that was published, days.
+experiments-full: build bin/camel-8.jar bin/camel-25.jar
+	@scripts/jdks.sh
+	sed 's/duration: 15s/duration: 100s/' experiments/container-tuning.yaml >bin/container-tuning-full.yaml
+	bin/tare lab run bin/container-tuning-full.yaml
+	bin/tare lab report bin/container-tuning-full.yaml --markdown >docs/results/container-tuning-full.md
 
 clean:
 	rm -rf bin java/.built java/*/target

@@ -33,6 +33,7 @@ type bench struct {
 	state         string
 	load          time.Duration
 	warmup        time.Duration
+	share         float64
 	confirmations int
 	warm          int
 	proof         int
@@ -53,6 +54,7 @@ func main() {
 	flag.StringVar(&b.state, "state", rawFile, "trials that were made already")
 	flag.DurationVar(&b.load, "load", 10*time.Second, "load of a trial, from readiness on")
 	flag.DurationVar(&b.warmup, "warmup", 20*time.Second, "load before the load of a warm trial")
+	flag.Float64Var(&b.share, "share", 0.9, "what must be kept of the throughput that the defaults have with ample memory; tare fit's own objective says 0.9")
 	flag.IntVar(&b.confirmations, "confirmations", 3, "fresh runs that must pass at a limit that was found")
 	flag.IntVar(&b.warm, "warm", 2, "warm trials at each limit")
 	flag.IntVar(&b.proof, "proof", 0, "fresh runs at tare's limit, and as many at 0.9 of it")
@@ -102,10 +104,10 @@ func (b *bench) prepare(apps, shapes string) (remove func(), err error) {
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, err
 	}
-	if b.confirmations < 1 || b.load <= 0 || b.warmup < 0 || b.warm < 0 || b.proof < 0 {
-		return nil, errors.New("give one confirmation or more, a load, and no negative number")
+	if b.confirmations < 1 || b.load <= 0 || !(b.share > 0 && b.share <= 1) || b.warmup < 0 || b.warm < 0 || b.proof < 0 {
+		return nil, errors.New("give one confirmation or more, a load, a share up to 1, and no negative number")
 	}
-	b.plan = fmt.Sprintf("%s closed loop of %d, ample %d MiB", b.load, concurrency, ampleBytes/mib)
+	b.plan = fmt.Sprintf("%s closed loop of %d, ample %d MiB, %g of the throughput", b.load, concurrency, ampleBytes/mib, b.share)
 	if err := b.readState(); err != nil {
 		return nil, err
 	}

@@ -29,9 +29,6 @@ const (
 	// maxNarrow is how often a trial is made again that noise may have
 	// failed, as tare fit does.
 	maxNarrow = 2
-	// share is what must be kept of the throughput that the JVM's defaults
-	// have with ample memory, as tare fit's own objective says.
-	share = 0.9
 )
 
 // measurer measures one cell.
@@ -135,7 +132,7 @@ func (m *measurer) spec(a attempt) (trial.Spec, error) {
 		return trial.Spec{}, err
 	}
 	return trial.Spec{Args: args, Env: environ(m.shape.env(), a.env), Limits: runner.Limits{MemoryBytes: a.limit, CPUs: m.shape.cpus},
-		Ready: ready, ReadyTimeout: readyTimeout, Targets: targets, SLO: slo, Probe: a.slo == absoluteSLO(0),
+		Ready: ready, ReadyTimeout: readyTimeout, Targets: targets, SLO: slo, Probe: a.slo == noErrors,
 		Loader: trial.HTTPLoad{Plan: load.Plan{Targets: targets, Concurrency: concurrency, Timeout: trial.RequestTimeout}},
 		Warmup: a.warmup, Duration: m.load, JavaHome: m.java.Home, Files: parsed.Files(),
 		Weigh: func(ctx context.Context, pid int) (*footprint.Footprint, error) {
@@ -168,21 +165,15 @@ func freePlace(jdk, cache string) (place, error) {
 	return p, nil
 }
 
-// absoluteSLO is the objective for a throughput to be reached; 0 leaves it
-// open.
-func absoluteSLO(throughput float64) string {
-	if throughput == 0 {
-		return "errors=0"
-	}
-	return fmt.Sprintf("errors=0 throughput>=%.1f/s", share*throughput)
-}
+// noErrors is the objective where the throughput is what is looked for.
+const noErrors = "errors=0"
 
-// slo is the objective of all ways in this cell: nine tenths of the throughput
-// of the JVM's defaults with ample memory, the median of some runs.
+// slo is the objective of all ways in this cell: a share of the throughput of
+// the JVM's defaults with ample memory, the median of some runs.
 func (m *measurer) slo(ctx context.Context) (string, error) {
 	var rates []float64
 	for n := range baselines {
-		r, err := m.trial(ctx, attempt{key: key{Way: ways.Defaults, Stage: searching, Number: n + 1}, limit: ampleBytes, slo: absoluteSLO(0)})
+		r, err := m.trial(ctx, attempt{key: key{Way: ways.Defaults, Stage: searching, Number: n + 1}, limit: ampleBytes, slo: noErrors})
 		if err != nil {
 			return "", err
 		}
@@ -191,7 +182,7 @@ func (m *measurer) slo(ctx context.Context) (string, error) {
 		}
 		rates = append(rates, r.Throughput)
 	}
-	return absoluteSLO(results.Median(rates)), nil
+	return fmt.Sprintf("%s throughput>=%.1f/s", noErrors, m.share*results.Median(rates)), nil
 }
 
 // measurePeer finds the smallest limit that a way passes with, and how fast it
@@ -299,7 +290,7 @@ func (p *peer) end(limit int64, runs []record, a answer) (*record, error) {
 
 // measureWarm loads a way at its limit once it is warm.
 func (m *measurer) measureWarm(ctx context.Context, found record) error {
-	return m.repeat(ctx, found, warming, m.warm, found.LimitBytes, absoluteSLO(0), m.warmup)
+	return m.repeat(ctx, found, warming, m.warm, found.LimitBytes, noErrors, m.warmup)
 }
 
 // repeat makes so many trials with what was found, at a limit.

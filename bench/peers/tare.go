@@ -123,14 +123,14 @@ func (m *measurer) fit(ctx context.Context, slo string) (*record, error) {
 	return m.keepFit(f, slo, err, store)
 }
 
-// fitArgs is tare fit as its user would call it; its own objective is the one
-// that the others are measured with. The port is the same each time,
+// fitArgs is tare fit as its user would call it, with the objective that the
+// others are measured with. The port is the same each time,
 // so that it can go on. MALLOC_ARENA_MAX, where it stands for processors that are
 // not there, is left out: tare takes it for the user's own and leaves it alone.
 func (m *measurer) fitArgs(store string) []string {
 	port := firstPort + 2*int(sum(m.cell.App+m.cell.Shape)%portPairs)
 	p := place{jdk: m.shape.jdk, cache: m.cache, port: port, second: port + 1}
-	args := []string{"fit", "--json", "--store", store, "--ample", strconv.Itoa(ampleBytes/mib) + "m",
+	args := []string{"fit", "--json", "--store", store, "--slo", fmt.Sprintf("%s throughput>=%gx", noErrors, m.share), "--ample", strconv.Itoa(ampleBytes/mib) + "m",
 		"--concurrency", strconv.Itoa(concurrency), "--warmup", "0s", "--duration", m.load.String(), "--ready-timeout", readyTimeout.String(),
 		"--ready", m.app.readyURL(p)}
 	if m.shape.cpus > 0 {

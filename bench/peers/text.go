@@ -40,11 +40,11 @@ func (b *bench) text() string {
 // method says how it was measured.
 func (b *bench) method(t *strings.Builder) {
 	fmt.Fprintf(t, "An application runs in a control group, and is loaded for %s by a closed loop of %d requests at a time from the moment that it is ready: "+
-		"what it serves while it is cold counts. The objective is the same for all: no error, and %.1f of the throughput that the JVM's defaults have with %d MiB (the "+
+		"what it serves while it is cold counts. The objective is the same for all: no error, and %g of the throughput that the JVM's defaults have with %d MiB (the "+
 		"median of %d runs). For each of the others the smallest limit that passes is found by halving, to 2 %% or 2 MiB, and confirmed by %d fresh runs, raised by 3 %% "+
-		"until all pass; a run that missed by little is made again, twice at most. *tare* is `tare fit` with its own defaults and objective, the same one. "+
+		"until all pass; a run that missed by little is made again, twice at most. *tare* is `tare fit` with its own defaults and that objective, by its own baselines. "+
 		"Its rates are of the median confirming run, as those of the others. *Warm* is the rate at that limit after %s of load, the median of %d runs.\n\n",
-		b.load, concurrency, share, ampleBytes/mib, baselines, b.confirmations, b.warmup, b.warm)
+		b.load, concurrency, b.share, ampleBytes/mib, baselines, b.confirmations, b.warmup, b.warm)
 	for _, a := range b.apps {
 		fmt.Fprintf(t, "- **%s**: %s\n", a.name, a.is)
 	}

@@ -500,9 +500,13 @@ func (c *checker) checkMeasures() {
 			c.fail(path, "measure %q is not known: one of %s", name, measureHelp)
 		case m.needsLoad && c.e.Run.Load == nil:
 			c.fail(path, "measure %s needs a load", name)
-		case (name == foundMeasure) != (c.e.Search != nil):
-			c.fail(path, "found is what a search measures, and the only thing: give both search and found, or neither")
+		case name == limitMeasure && (c.e.Search == nil || c.e.Search.Find != smallestLimit):
+			c.fail(path, "limit is what a search for the %s finds: give search", smallestLimit)
 		}
+	}
+	found := slices.Contains(c.e.Measure, foundMeasure) || slices.Contains(c.e.Measure, limitMeasure)
+	if found != (c.e.Search != nil) {
+		c.fail("$.measure", "found is what a search finds, and limit a limit that it finds: give both search and one of them, or neither")
 	}
 }
 

@@ -39,12 +39,13 @@ type observation struct {
 	status *linux.Status
 	nmt    map[string]int64 // committed bytes by category
 	found  *float64
+	limit  *float64 // what was found, where that is a limit
 }
 
 // The families of measures whose name goes on.
 const (
 	rowPrefix, committedPrefix, nmtPrefix = "row.", "committed.", "nmt."
-	foundMeasure                          = "found"
+	foundMeasure, limitMeasure            = "found", "limit"
 )
 
 // Measures are the measures with a fixed name.
@@ -71,12 +72,8 @@ var Measures = []Measure{
 	{Name: "throughput", Unit: PerSecond, Help: "successful requests per second", needsLoad: true, value: ofLoad(func(r *trial.Result) float64 { return r.Load.Throughput() })},
 	{Name: "p50", Unit: Seconds, Help: "median latency from the intended send time", needsLoad: true, value: latency(func(r *trial.Result) time.Duration { return r.Load.Latency.P50 })},
 	{Name: "p99", Unit: Seconds, Help: "99th percentile of latency", needsLoad: true, value: latency(func(r *trial.Result) time.Duration { return r.Load.Latency.P99 })},
-	{Name: foundMeasure, Unit: Count, Help: "what a search found", value: func(o *observation) (float64, bool) {
-		if o.found == nil {
-			return 0, false
-		}
-		return *o.found, true
-	}},
+	{Name: foundMeasure, Unit: Count, Help: "what a search found", value: ofSearch(func(o *observation) *float64 { return o.found })},
+	{Name: limitMeasure, Unit: Bytes, Help: "the smallest limit that a search found", value: ofSearch(func(o *observation) *float64 { return o.limit })},
 }
 
 // measureHelp names all measures.
@@ -118,6 +115,15 @@ func MeasureNamed(name string) (Measure, bool) {
 		}}, true
 	}
 	return Measure{}, false
+}
+
+func ofSearch(found func(*observation) *float64) func(*observation) (float64, bool) {
+	return func(o *observation) (float64, bool) {
+		if v := found(o); v != nil {
+			return *v, true
+		}
+		return 0, false
+	}
 }
 
 func ofEnd(bytes func(*footprint.Footprint) int64) func(*observation) (float64, bool) {

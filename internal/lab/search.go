@@ -40,7 +40,8 @@ func (t *tester) smallestLimit(ctx context.Context) (*observation, error) {
 		return nil, err
 	}
 	limit := float64(found.LimitBytes)
-	return &observation{trial: fit.Median(found.Confirmations).Result, found: &limit}, nil
+	median := fit.Median(found.Confirmations).Result
+	return &observation{trial: median, end: median.End, found: &limit, limit: &limit}, nil
 }
 
 // limitTrier tries limits. There is nothing to train.
