@@ -70,8 +70,9 @@ var applications = []application{
 		command: func(p place) []string {
 			return []string{"-jar", camelJar(p), "--server.port=" + strconv.Itoa(p.port)}
 		},
-		jars:  func(p place) []string { return []string{camelJar(p)} },
-		ready: "/health", targets: []string{"/health", "/order"},
+		jars: func(p place) []string { return []string{camelJar(p)} },
+		// Tomcat answers before Camel's routes are there.
+		ready: "/order", targets: []string{"/health", "/order"},
 	},
 	{
 		name: "Keycloak",

@@ -12,6 +12,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -29,7 +30,8 @@ type bench struct {
 	cache         string
 	apps          []application
 	shapes        []shape
-	ways          []ways.Way // tare, which is not one of them, comes last
+	ways, all     []ways.Way
+	tare          bool // it comes last
 	state         string
 	load          time.Duration
 	warmup        time.Duration
@@ -50,6 +52,7 @@ func main() {
 	flag.StringVar(&b.cache, "cache", os.Getenv("TARE_CACHE"), "folder that holds jdks, jars and services")
 	apps := flag.String("apps", strings.Join(appNames(applications), ","), "applications, in this order")
 	shapes := flag.String("shapes", strings.Join(shapeNames(allShapes), ","), "JDKs and processors, in this order: 25x1 is JDK 25 on one, 8s72 is JDK 8 that sees 72")
+	names := flag.String("ways", strings.Join(append(ways.Names(ways.All("")), wayTare), ","), "ways to choose the options")
 	short := flag.Bool("short", false, "only the first applications (sysinfo, WireMock, Camel), on one processor")
 	flag.StringVar(&b.state, "state", rawFile, "trials that were made already")
 	flag.DurationVar(&b.load, "load", 10*time.Second, "load of a trial, from readiness on")
@@ -67,18 +70,18 @@ func main() {
 	if *short {
 		*apps, *shapes = "sysinfo,WireMock,Camel", "25x1,17x1"
 	}
-	if err := b.run(ctx, *apps, *shapes, *list, *write); err != nil {
+	if err := b.run(ctx, *apps, *shapes, *names, *list, *write); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
 
-func (b *bench) run(ctx context.Context, apps, shapes string, list, write bool) error {
-	remove, err := b.prepare(apps, shapes)
+func (b *bench) run(ctx context.Context, apps, shapes, names string, list, write bool) error {
+	clean, err := b.prepare(apps, shapes, names)
 	if err != nil {
 		return err
 	}
-	defer remove()
+	defer clean()
 	if list {
 		return b.list(os.Stdout)
 	}
@@ -87,7 +90,7 @@ func (b *bench) run(ctx context.Context, apps, shapes string, list, write bool) 
 			return fmt.Errorf("%s on %s: %w", c.App, b.shape(c), err)
 		}
 	}
-	text := b.text()
+	text := b.whole().text()
 	fmt.Print(text)
 	if !write {
 		return nil
@@ -95,36 +98,57 @@ func (b *bench) run(ctx context.Context, apps, shapes string, list, write bool) 
 	return results.Write("peers", "How little memory, against other ways to choose the options", "make bench-peers", text)
 }
 
-// prepare reads the flags and what was measured before. remove removes what it
-// unpacked.
-func (b *bench) prepare(apps, shapes string) (remove func(), err error) {
-	var errs [2]error
-	b.apps, errs[0] = pick(applications, apps, func(a application) string { return a.name })
-	b.shapes, errs[1] = pick(allShapes, shapes, func(s shape) string { return s.name })
-	if err := errors.Join(errs[:]...); err != nil {
+// prepare checks the flags, and reads what was measured before. clean removes
+// what it unpacked.
+func (b *bench) prepare(apps, shapes, names string) (clean func(), err error) {
+	if err := b.check(); err != nil {
 		return nil, err
 	}
-	if b.confirmations < 1 || b.load <= 0 || !(b.share > 0 && b.share <= 1) || b.warmup < 0 || b.warm < 0 || b.proof < 0 {
-		return nil, errors.New("give one confirmation or more, a load, a share up to 1, and no negative number")
-	}
-	b.plan = fmt.Sprintf("%s closed loop of %d, ample %d MiB, %g of the throughput", b.load, concurrency, ampleBytes/mib, b.share)
-	if err := b.readState(); err != nil {
-		return nil, err
-	}
-	script, remove, err := ways.Unpack(b.cache)
+	script, clean, err := ways.Unpack(b.cache)
 	if err != nil {
 		return nil, err
 	}
-	b.ways = ways.All(script)
+	if err := errors.Join(b.choose(script, apps, shapes, names), b.readState(), b.openRunner()); err != nil {
+		clean()
+		return nil, err
+	}
+	return clean, nil
+}
+
+func (b *bench) check() error {
+	if b.confirmations < 1 || b.load <= 0 || !(b.share > 0 && b.share <= 1) || b.warmup < 0 || b.warm < 0 || b.proof < 0 {
+		return errors.New("give one confirmation or more, a load, a share up to 1, and no negative number")
+	}
+	b.plan = fmt.Sprintf("%s closed loop of %d, ample %d MiB, %g of the throughput", b.load, concurrency, ampleBytes/mib, b.share)
+	return nil
+}
+
+// choose picks what is to be measured. The report shows whatever was, now and
+// before.
+func (b *bench) choose(script, apps, shapes, names string) error {
+	b.all = ways.All(script)
+	var errs [3]error
+	b.apps, errs[0] = pick(applications, apps, func(a application) string { return a.name })
+	b.shapes, errs[1] = pick(allShapes, shapes, func(s shape) string { return s.name })
+	asked := strings.Split(names, ",")
+	b.tare = slices.Contains(asked, wayTare)
+	b.ways, errs[2] = ways.Named(b.all, slices.DeleteFunc(asked, func(name string) bool { return name == wayTare }))
+	return errors.Join(errs[:]...)
+}
+
+// whole is for the report of all applications, shapes and ways.
+func (b *bench) whole() *bench {
+	w := *b
+	w.apps, w.shapes, w.ways = applications, allShapes, b.all
+	return &w
+}
+
+func (b *bench) openRunner() (err error) {
 	if b.runner, err = runner.NewCgroup(runner.CgroupOptions{}); err != nil {
-		remove()
-		return nil, err
+		return err
 	}
-	if _, err := b.runner.Sweep(); err != nil {
-		remove()
-		return nil, err
-	}
-	return remove, nil
+	_, err = b.runner.Sweep()
+	return err
 }
 
 // pick returns those of all that are named in a list, in the list's order.
@@ -160,6 +184,9 @@ func (b *bench) measureCell(ctx context.Context, c cell) error {
 		if err := m.measurePeer(ctx, w); err != nil {
 			return fmt.Errorf("%s: %w", w.Name, err)
 		}
+	}
+	if !b.tare {
+		return nil
 	}
 	if err := m.measureTare(ctx); err != nil {
 		return fmt.Errorf("%s: %w", wayTare, err)

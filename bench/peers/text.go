@@ -43,7 +43,7 @@ func (b *bench) method(t *strings.Builder) {
 		"what it serves while it is cold counts. The objective is the same for all: no error, and %g of the throughput that the JVM's defaults have with %d MiB (the "+
 		"median of %d runs). For each of the others the smallest limit that passes is found by halving, to 2 %% or 2 MiB, and confirmed by %d fresh runs, raised by 3 %% "+
 		"until all pass; a run that missed by little is made again, twice at most. *tare* is `tare fit` with its own defaults and that objective, by its own baselines. "+
-		"Its rates are of the median confirming run, as those of the others. *Warm* is the rate at that limit after %s of load, the median of %d runs.\n\n",
+		"Its rates are of the median confirming run, as those of the others. *Warm* is the rate at that limit after %s of load, of %d runs, those that passed.\n\n",
 		b.load, concurrency, b.share, ampleBytes/mib, baselines, b.confirmations, b.warmup, b.warm)
 	for _, a := range b.apps {
 		fmt.Fprintf(t, "- **%s**: %s\n", a.name, a.is)
@@ -126,7 +126,9 @@ func (b *bench) wayText(t *strings.Builder, c cell, r record, best *record) {
 	}
 	var warm []float64
 	for _, w := range b.of(c, r.Way, warming) {
-		warm = append(warm, w.Throughput)
+		if w.passed() {
+			warm = append(warm, w.Throughput)
+		}
 	}
 	fmt.Fprintf(t, "| %s | %s | %d | %s | %.0f | %s | %.1f | %d + %d | %.0f |\n", c.App, r.Way, r.LimitBytes/mib, of, r.Answer.Throughput,
 		results.Spread(warm, "%.0f"), r.Answer.Ready, r.Answer.Trials, r.Answer.Confirmations, r.Took/60)

@@ -28,9 +28,11 @@ var (
 	fitKillsOut = flag.String("kills.out", "", "file for what came of the kills, in Markdown")
 )
 
-// killWithin is how late after its start a fit is killed: by then it has made a
-// trial or two, and more on a machine with little to do.
-const killWithin = 6 * time.Second
+// A fit is killed after up to killTrials trials, and so much more time.
+const (
+	killTrials = 2
+	killWithin = 3 * time.Second
+)
 
 // killed is a fit that is killed again and again, in a world of its own.
 type killed struct {
@@ -56,7 +58,7 @@ func TestFitSurvivesKills(t *testing.T) {
 		"--load", "http://127.0.0.1:" + port + "/health", "--", jvmtest.Java(t, 17), k.marker, "-jar", jvmtest.Jar(t, "sysinfo.jar"), "--port", port, "--log-level", "error"}
 	rng := rand.New(rand.NewPCG(*fitKillSeed, 0))
 	for kills := 0; kills < *fitKills; {
-		if k.run(time.Duration(rng.Int64N(int64(killWithin)))) {
+		if k.run(rng.IntN(killTrials+1), time.Duration(rng.Int64N(int64(killWithin)))) {
 			kills++
 		}
 		if t.Failed() {
@@ -64,31 +66,40 @@ func TestFitSurvivesKills(t *testing.T) {
 		}
 	}
 	k.last()
+	if k.trials == 0 || k.resumed == 0 {
+		t.Errorf("%d trials ended, %d fits went on: nothing was there to lose", k.trials, k.resumed)
+	}
 	if *fitKillsOut != "" && !t.Failed() {
 		k.write(*fitKillsOut)
 	}
 }
 
 // run starts a fit, or goes on with the one before, checks what that had left,
-// and kills it after a while. It is false where the fit ended before.
-func (k *killed) run(after time.Duration) bool {
+// and kills it after some trials and a while. It is false where the fit ended
+// before.
+func (k *killed) run(trials int, after time.Duration) bool {
 	k.t.Helper()
 	orphans := k.processes()
 	cmd, lines := k.start()
-	died := make(chan struct{})
-	go func() {
-		defer close(died)
-		for line := range lines {
-			k.note(line)
-		}
-	}()
 	k.gone(orphans)
-	select {
-	case <-died:
-	case <-time.After(after): // the random moment
+	var moment <-chan time.Time
+	if trials == 0 {
+		moment = time.After(after)
 	}
-	_ = cmd.Process.Kill() // it may have ended
-	<-died
+	for running := true; running; {
+		select {
+		case line, more := <-lines:
+			running = more
+			if k.note(line) {
+				if trials--; trials == 0 {
+					moment = time.After(after)
+				}
+			}
+		case <-moment:
+			_ = cmd.Process.Kill() // it may have ended
+			moment = nil
+		}
+	}
 	err := cmd.Wait()
 	k.checkStore()
 	var exit *exec.ExitError
@@ -138,18 +149,20 @@ func (k *killed) start() (*exec.Cmd, <-chan string) {
 
 var trialLine = regexp.MustCompile(`^ *(\d+) +[a-z]`)
 
-// note looks at a line of stderr: "  3 passed …" says that trial 3 has ended.
-func (k *killed) note(line string) {
-	if m := trialLine.FindStringSubmatch(line); m != nil {
-		n, err := strconv.Atoi(m[1])
-		if err == nil && n > k.seen {
-			k.trials++
-			k.seen = n
-		}
+// note looks at a line of stderr: "  3 passed …" says that trial 3 has ended. It
+// tells whether that is news.
+func (k *killed) note(line string) bool {
+	m := trialLine.FindStringSubmatch(line)
+	if m == nil {
+		return false
 	}
-	if strings.Contains(line, "cannot go on") {
-		k.t.Errorf("%s", line)
+	n, err := strconv.Atoi(m[1])
+	if err != nil || n <= k.seen {
+		return false
 	}
+	k.seen = n
+	k.trials++
+	return true
 }
 
 // fit is the stored one that can go on, nil without one.
@@ -251,10 +264,10 @@ func (k *killed) last() {
 }
 
 func (k *killed) write(path string) {
-	body := fmt.Sprintf("`tare fit` for the demo service, with short trials, killed (SIGKILL) at %d random moments up to %s after its start (seed %d) and started again, %d times with `--resume`. "+
+	body := fmt.Sprintf("`tare fit` for the demo service, with short trials, killed (SIGKILL) at %d random moments, up to %d trials and %s after its start (seed %d), and started again, %d times with `--resume`. "+
 		"%d trials ended, %d fits came to their end in the meantime.\n\n"+
 		"- control groups, processes and temporary files left after the next start: none: reached\n- finished trials lost: none: reached\n",
-		*fitKills, killWithin, *fitKillSeed, k.resumed, k.trials, k.ended)
+		*fitKills, killTrials, killWithin, *fitKillSeed, k.resumed, k.trials, k.ended)
 	if err := os.WriteFile(path, []byte(results.Text("Kills", "make bench-kills", body)), 0o644); err != nil {
 		k.t.Error(err)
 	}
