@@ -124,6 +124,7 @@ bench-exec: build
 # says what is missing; more in go run ./bench/peers -help.
 PEERS ?= -proof 20 -grid
 bench-peers: build
+	@scripts/setup.sh build bench
 	@scripts/jdks.sh
 	@scripts/run-java-sh.sh
 	@scripts/bench-jars.sh

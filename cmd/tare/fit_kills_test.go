@@ -147,9 +147,9 @@ func (k *killed) start() (*exec.Cmd, <-chan string) {
 	return cmd, lines
 }
 
-var trialLine = regexp.MustCompile(`^ *(\d+) +[a-z]`)
+var trialLine = regexp.MustCompile(`^ *(\d+) +\d+ MiB  `)
 
-// note looks at a line of stderr: "  3 passed …" says that trial 3 has ended. It
+// note looks at a line of stderr: "  3  304 MiB  as given: passed …" says that trial 3 has ended. It
 // tells whether that is news.
 func (k *killed) note(line string) bool {
 	m := trialLine.FindStringSubmatch(line)
