@@ -101,6 +101,18 @@ func (b *bench) answer(t *testing.T, way string, limit int64, rate float64, fail
 	}
 }
 
+// made keeps trials of tare: limits in MiB and verdicts in turn.
+func (b *bench) made(t *testing.T, s stage, trials ...any) {
+	t.Helper()
+	for i := 0; i < len(trials); i += 2 {
+		r := record{key: key{cell: cell{"sysinfo", "25x1"}, Way: wayTare, Stage: s, Number: i/2 + 1}, JDK: "25.0.3", Took: 30,
+			LimitBytes: int64(trials[i].(int)) * mib, Verdict: trials[i+1].(trial.Verdict)}
+		if err := b.keep(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // The goals are judged by the best of the others, and what a goal is missed for
 // is named.
 func TestText(t *testing.T) {
@@ -109,6 +121,9 @@ func TestText(t *testing.T) {
 	b.answer(t, ways.Percent, 96, 900, "")
 	b.answer(t, ways.Paketo, 0, 0, "with 2048 MiB it is crashed")
 	b.answer(t, wayTare, 60, 990, "")
+	b.made(t, gridding, 100, trial.Passed, 61, trial.Passed, 58, trial.Passed, 57, trial.OOMKilled, 56, trial.OOMKilled, 55, trial.Passed)
+	b.made(t, proving, 60, trial.Passed, 60, trial.Passed)
+	b.made(t, below, 54, trial.Passed, 54, trial.TooSlow, 54, trial.OOMKilled)
 	again := testBench(t)
 	again.state = b.state
 	if err := again.readState(); err != nil {
@@ -119,6 +134,8 @@ func TestText(t *testing.T) {
 		"| sysinfo | defaults | 100 | 1.04 | 1000 |", "| sysinfo | 75% | 96 | 1.00 | 900 |", "none: with 2048 MiB it is crashed",
 		"of the best other's: 0.62; goal at most 0.50: not reached", "throughput of that other's: 1.10; goal at least 1.00: reached",
 		"sysinfo, at 0.62: java-heap 30.0, metaspace 20.0", "trials before confirming: 9 (9 … 9); goal at most 12 in each: reached",
+		"| sysinfo | 25x1 | 60 | 58 | +3.4 % | 1 | 6, 3 |", "within 3 % of the grid's: not reached", "within a quarter of the grid's time: not reached",
+		"| sysinfo | 25x1 | 2 of 2 | 2 of 3: 1 oom-killed, 1 too-slow |", "all pass at the limit: reached", "at least half fail at 0.9 of it: reached",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in:\n%s", want, text)

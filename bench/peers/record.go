@@ -68,6 +68,8 @@ type answer struct {
 	Confirmations int     `json:"confirmations"`
 	Throughput    float64 `json:"throughput"` // of the median confirmation
 	Ready         float64 `json:"readySeconds"`
+	// MarginBytes is what was added to the smallest limit that passed.
+	MarginBytes int64 `json:"marginBytes,omitempty"`
 	// SLO is what had to hold.
 	SLO string `json:"slo"`
 }

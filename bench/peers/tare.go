@@ -27,6 +27,8 @@ type fitted struct {
 	TookSeconds  float64
 	LimitBytes   int64
 	Options, Env []string
+	// MarginBytes is the part of LimitBytes that was added for safety.
+	MarginBytes int64
 	// Jar stands in for the command's, where nested jars were extracted.
 	Jar    string
 	JDK    string
@@ -192,7 +194,7 @@ func (m *measurer) keepFit(f *fitted, slo string, err error, store string) (*rec
 }
 
 func (f *fitted) record(slo string) record {
-	a := &answer{SLO: slo, Throughput: f.Recommended.Throughput, Ready: f.Recommended.ReadyMillis / 1000}
+	a := &answer{SLO: slo, MarginBytes: f.MarginBytes, Throughput: f.Recommended.Throughput, Ready: f.Recommended.ReadyMillis / 1000}
 	if f.Error != nil {
 		a.Failure = *f.Error
 	}
