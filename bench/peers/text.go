@@ -58,7 +58,12 @@ func (b *bench) method(t *strings.Builder) {
 
 // shapeText is the table of one JDK, and what the goals make of it.
 func (b *bench) shapeText(t *strings.Builder, s shape) {
-	fmt.Fprintf(t, "\n## %s\n\n| application | way | smallest limit MiB | of the best other's | req/s | warm req/s | ready s | trials | minutes |\n|---|---|---|---|---|---|---|---|---|\n", s)
+	fmt.Fprintf(t, "\n## %s\n\n", s)
+	if !slices.ContainsFunc(b.apps, func(a application) bool { return b.best(cell{a.name, s.name}) != nil }) {
+		t.WriteString("Not measured yet.\n")
+		return
+	}
+	t.WriteString("| application | way | smallest limit MiB | of the best other's | req/s | warm req/s | ready s | trials | minutes |\n|---|---|---|---|---|---|---|---|---|\n")
 	var shares, rates, seen []float64
 	var short []string
 	for _, a := range b.apps {
@@ -83,7 +88,6 @@ func (b *bench) shapeText(t *strings.Builder, s shape) {
 		}
 	}
 	if len(shares) == 0 {
-		t.WriteString("\nNot measured yet.\n")
 		return
 	}
 	b.goalsText(t, s, shares, rates, seen)
@@ -282,7 +286,7 @@ func (b *bench) conditions(t *strings.Builder) {
 			jdks[r.JDK] = true
 		}
 	}
-	fmt.Fprintf(t, "\nAll trials are in `%s`; they were made with JDK %s on %s.\n", rawFile,
+	fmt.Fprintf(t, "\nAll trials are in `%s`; they were made with JDK %s on %s.\n", b.state,
 		strings.Join(slices.Sorted(maps.Keys(jdks)), ", "), strings.Join(slices.Sorted(maps.Keys(machines)), "; "))
 }
 
