@@ -1,0 +1,106 @@
+package dev.tare.memory;
+
+import com.sun.management.GcInfo;
+import java.lang.management.GarbageCollectorMXBean;
+import java.lang.management.ManagementFactory;
+import java.util.concurrent.TimeUnit;
+
+/**
+ * Memory in use after the first forced collection, and once further collections, with pauses between them for
+ * reference handlers and cleaners to do their part, no longer make it fall.
+ */
+public final class Settling {
+    /** Less than this share is no fall: compilers and other threads always move a little. */
+    private static final double FALL = 0.0005;
+    /** So many collections in a row without a fall, and it has settled. */
+    private static final int STEADY_ROUNDS = 2;
+
+    /** After one collection. */
+    public final Usage first;
+    /** At the end. */
+    public final Usage settled;
+    /** How many collections it took. */
+    public final int rounds;
+    /** False when it was still falling after the largest number of rounds. */
+    public final boolean steady;
+
+    private Settling(Usage first, Usage settled, int rounds, boolean steady) {
+        this.first = first;
+        this.settled = settled;
+        this.rounds = rounds;
+        this.steady = steady;
+    }
+
+    /**
+     * Collects until the memory in use no longer falls.
+     *
+     * @param maxRounds at most so many collections, at least 1
+     * @throws UnavailableException when this JVM does not collect on demand
+     */
+    public static Settling await(int maxRounds, long pauseMillis) throws UnavailableException {
+        Usage first = collect();
+        Usage lowest = first;
+        int steadyRounds = 0;
+        int rounds = 1;
+        while (rounds < maxRounds && steadyRounds < STEADY_ROUNDS) {
+            pause(pauseMillis);
+            Usage now = collect();
+            rounds++;
+            steadyRounds = now.used() < lowest.used() * (1 - FALL) ? 0 : steadyRounds + 1;
+            if (now.used() < lowest.used()) {
+                lowest = now;
+            }
+        }
+        return new Settling(first, lowest, rounds, steadyRounds >= STEADY_ROUNDS);
+    }
+
+    /**
+     * Collects the whole heap once, and tells what was in use directly afterwards: by the collection's own account, since
+     * a moment later what threads have been handed to allocate from counts as used.
+     *
+     * @throws UnavailableException when System.gc() does nothing
+     */
+    public static Usage collect() throws UnavailableException {
+        long before = collections();
+        System.gc();
+        if (collections() == before) {
+            throw new UnavailableException("System.gc() does not collect:"
+                    + " leave out -XX:+DisableExplicitGC, and take a collector other than Epsilon");
+        }
+        return afterLast();
+    }
+
+    private static Usage afterLast() {
+        Usage after = null;
+        long latest = -1;
+        for (GarbageCollectorMXBean collector : ManagementFactory.getGarbageCollectorMXBeans()) {
+            GcInfo last = collector instanceof com.sun.management.GarbageCollectorMXBean
+                    ? ((com.sun.management.GarbageCollectorMXBean) collector).getLastGcInfo() : null;
+            if (last != null && last.getEndTime() >= latest) {
+                Usage usage = Usage.of(last.getMemoryUsageAfterGc(), Usage.heapPools());
+                if (usage.heapUsed > 0) { // those that only count pauses, as of ZGC, say nothing of use
+                    after = usage;
+                    latest = last.getEndTime();
+                }
+            }
+        }
+        return after == null ? Usage.now() : after;
+    }
+
+    private static long collections() {
+        long sum = 0;
+        for (GarbageCollectorMXBean collector : ManagementFactory.getGarbageCollectorMXBeans()) {
+            sum += collector.getCollectionCount();
+        }
+        return sum;
+    }
+
+    private static void pause(long millis) throws UnavailableException {
+        try {
+            TimeUnit.MILLISECONDS.sleep(millis);
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+            throw new UnavailableException("interrupted while memory settled", e);
+        }
+    }
+}
