@@ -36,6 +36,7 @@ that an application passes its load with.
   tare fit list      the fits that were made; show and report one of them
   tare lab run FILE  an experiment, published results beside measured ones
   tare exec -- java … start a JVM so that it fits its container
+  tare jmh report F  JMH results by speed and by each kind of memory
   tare jdks          the JDKs on this machine
 
 Exit codes: ` + exitCodesHelp
@@ -59,7 +60,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return &exitError{exitUsage, fmt.Errorf("%w\nsee: %s --help", err, cmd.CommandPath())}
 	})
-	root.AddCommand(newWeighCommand(), newDoctorCommand(), newWatchCommand(), newDiffCommand(), newFitCommand(), newExecCommand(), newLabCommand(), newJDKsCommand(), newImageFactsCommand())
+	root.AddCommand(newWeighCommand(), newDoctorCommand(), newWatchCommand(), newDiffCommand(), newFitCommand(), newExecCommand(), newLabCommand(), newJMHCommand(), newJDKsCommand(), newImageFactsCommand())
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return exitOK
