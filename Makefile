@@ -6,10 +6,10 @@ export CGO_ENABLED = 0
 export TARE_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/tare
 
 JAVA_SOURCES := $(shell find java -name '*.java' -o -name pom.xml -o -path '*/src/main/resources/*' -type f)
-JARS         := bin/sysinfo.jar bin/workloads.jar
+JARS         := bin/sysinfo.jar bin/workloads.jar bin/caches.jar
 STATICCHECK  := honnef.co/go/tools/cmd/staticcheck@v0.8.1
 
-.PHONY: build test demo lint fmt fuzz bench bench-truth bench-weigh bench-cost bench-verdicts bench-demo bench-options bench-exec bench-peers bench-kills experiments experiments-full test-go test-java setup-build setup-test clean FORCE
+.PHONY: build test demo lint fmt fuzz bench bench-truth bench-weigh bench-cost bench-verdicts bench-demo bench-options bench-exec bench-peers bench-kills experiments experiments-full test-go test-java setup-build setup-test clean bench-jmh bench-caches FORCE
 
 build: setup-build bin/tare bin/tare-exec $(JARS)
 
@@ -157,6 +157,17 @@ experiments-full: build bin/camel-8.jar bin/camel-25.jar
 	sed 's/duration: 15s/duration: 100s/' experiments/container-tuning.yaml >bin/container-tuning-full.yaml
 	bin/tare lab run bin/container-tuning-full.yaml
 	bin/tare lab report bin/container-tuning-full.yaml --markdown >docs/results/container-tuning-full.md
+
+# How steady the memory metrics are, and what they cost: about ten minutes.
+# What was measured before is kept; RUNS=folder starts anew.
+bench-jmh: build
+	scripts/bench-jmh.sh profilers
+
+# Four caches by speed and memory; about nine hours with the reduced
+# defaults that the script states. Cut off, it goes on where it was.
+bench-caches: build
+	@scripts/jdks.sh
+	scripts/bench-jmh.sh caches
 
 clean:
 	rm -rf bin java/.built java/*/target

@@ -1,0 +1,2 @@
+/** Measurements of memory that go wrong, each beside the right one. */
+package dev.tare.samples;
