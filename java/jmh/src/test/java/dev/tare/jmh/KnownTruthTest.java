@@ -40,7 +40,9 @@ class KnownTruthTest {
             assertEquals(0, score("graph.KnownTruth.nothing", found));
         }
         double peak = score("mem.heap.settled", found) + released;
-        within(peak, Math.max(0.02 * peak, REGION_MIB), "mem.peak.used.heap", found);
+        // ZGC counts whole pages, and leaves pages with little garbage as they are: one collection frees less than several.
+        double share = collector.startsWith("Z") ? 0.03 : 0.02;
+        within(peak, Math.max(share * peak, REGION_MIB), "mem.peak.used.heap", found);
         assertTrue(score("mem.peak.collections", found) >= 1, run.output());
         assertTrue(score("mem.used.fin", found) >= score("mem.used.settled", found), run.output());
         assertTrue(score("mem.alloc.norm", found) >= KnownTruth.RELEASED_BYTES, run.output());

@@ -76,11 +76,11 @@ public final class Settling {
         for (GarbageCollectorMXBean collector : ManagementFactory.getGarbageCollectorMXBeans()) {
             GcInfo last = collector instanceof com.sun.management.GarbageCollectorMXBean
                     ? ((com.sun.management.GarbageCollectorMXBean) collector).getLastGcInfo() : null;
-            if (last != null && last.getEndTime() >= latest) {
+            if (last != null && last.getStartTime() >= latest) {
                 Usage usage = Usage.of(last.getMemoryUsageAfterGc(), Usage.heapPools());
                 if (usage.heapUsed > 0) { // those that only count pauses, as of ZGC, say nothing of use
                     after = usage;
-                    latest = last.getEndTime();
+                    latest = last.getStartTime(); // a concurrent cycle may end later, but knows less
                 }
             }
         }
