@@ -11,11 +11,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"tare/internal/jmh"
+	"tare/internal/jmhreport"
 )
 
 // jmhOptions are the flags of jmh's commands.
 type jmhOptions struct {
-	jmh.Options
+	jmhreport.Options
 	json, markdown bool
 	html           string
 }
@@ -56,7 +57,7 @@ FILE is a result of JMH, - standard input.`,
 			return jmhReport(cmd.OutOrStdout(), cmd.InOrStdin(), args, opts)
 		},
 	}
-	opts.flags(cmd, jmh.ReportSchema)
+	opts.flags(cmd, jmhreport.ReportSchema)
 	cmd.Flags().StringVar(&opts.Contender, "contender", "", "what names the contenders: a parameter, file, benchmark, threads, jdk or options")
 	cmd.Flags().StringVar(&opts.Sort, "sort", "", "sort contenders by this metric (default: the first shown)")
 	cmd.Flags().StringVar(&opts.html, "html", "", "write a page with plots to this file")
@@ -86,7 +87,7 @@ The exit code is 0 whether they differ or not.`,
 			return jmhCompare(cmd.OutOrStdout(), cmd.InOrStdin(), args, opts)
 		},
 	}
-	opts.flags(cmd, jmh.ComparisonSchema)
+	opts.flags(cmd, jmhreport.ComparisonSchema)
 	return cmd
 }
 
@@ -113,7 +114,7 @@ func jmhReport(w io.Writer, stdin io.Reader, files []string, opts jmhOptions) er
 		}
 		results = append(results, more...)
 	}
-	r, err := jmh.Rank(results, opts.Options)
+	r, err := jmhreport.Rank(results, opts.Options)
 	if err != nil {
 		return &exitError{exitUsage, err}
 	}
@@ -126,20 +127,20 @@ func jmhReport(w io.Writer, stdin io.Reader, files []string, opts jmhOptions) er
 	case opts.json:
 		return writeJSON(w, r)
 	case opts.markdown:
-		return jmh.Markdown(w, r)
+		return jmhreport.Markdown(w, r)
 	case opts.html != "":
 		_, err := fmt.Fprintln(w, "written:", opts.html)
 		return err
 	}
-	return jmh.Text(w, r)
+	return jmhreport.Text(w, r)
 }
 
-func writePage(file string, r *jmh.Report) error {
+func writePage(file string, r *jmhreport.Report) error {
 	out, err := os.Create(file)
 	if err != nil {
 		return fmt.Errorf("the page cannot be written: %w", err)
 	}
-	return errors.Join(jmh.HTML(out, r), out.Close())
+	return errors.Join(jmhreport.HTML(out, r), out.Close())
 }
 
 func jmhCompare(w io.Writer, stdin io.Reader, files []string, opts jmhOptions) error {
@@ -151,7 +152,7 @@ func jmhCompare(w io.Writer, stdin io.Reader, files []string, opts jmhOptions) e
 	if err != nil {
 		return err
 	}
-	c, err := jmh.Compare(a, b, opts.Metrics)
+	c, err := jmhreport.Compare(a, b, opts.Metrics)
 	if err != nil {
 		return &exitError{exitUsage, err}
 	}
@@ -159,9 +160,9 @@ func jmhCompare(w io.Writer, stdin io.Reader, files []string, opts jmhOptions) e
 	case opts.json:
 		return writeJSON(w, c)
 	case opts.markdown:
-		return jmh.CompareMarkdown(w, c)
+		return jmhreport.CompareMarkdown(w, c)
 	}
-	return jmh.CompareText(w, c)
+	return jmhreport.CompareText(w, c)
 }
 
 // jmhResults reads a file, or standard input for "-".

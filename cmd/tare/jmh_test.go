@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"tare/internal/jmh"
+	"tare/internal/jmhreport"
 	"tare/internal/jvmtest"
 )
 
@@ -26,8 +26,8 @@ func TestJMHReport(t *testing.T) {
 		}
 	}
 	code, out, errs = tare(t, "jmh", "report", file, "--json")
-	var r jmh.Report
-	if err := json.Unmarshal([]byte(out), &r); code != exitOK || err != nil || r.Schema != jmh.ReportSchema || len(r.Groups) != 1 {
+	var r jmhreport.Report
+	if err := json.Unmarshal([]byte(out), &r); code != exitOK || err != nil || r.Schema != jmhreport.ReportSchema || len(r.Groups) != 1 {
 		t.Errorf("exit code %d, %v, %s%s", code, err, out, errs)
 	}
 	page := filepath.Join(t.TempDir(), "page.html")

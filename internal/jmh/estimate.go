@@ -70,25 +70,26 @@ func (e Estimate) Margin() float64 {
 	return (*e.High - *e.Low) / 2
 }
 
-// overlaps says that two intervals have a value in common; without an interval
+// Overlaps says that two intervals have a value in common; without an interval
 // the centre stands for it.
-func (e Estimate) overlaps(o Estimate) bool {
-	low, high := e.bounds()
-	otherLow, otherHigh := o.bounds()
+func (e Estimate) Overlaps(o Estimate) bool {
+	low, high := e.Bounds()
+	otherLow, otherHigh := o.Bounds()
 	return low <= otherHigh && otherLow <= high
 }
 
-func (e Estimate) bounds() (low, high float64) {
+// Bounds are those of the interval, the centre where there is none.
+func (e Estimate) Bounds() (low, high float64) {
 	if e.Low == nil {
 		return e.Center, e.Center
 	}
 	return *e.Low, *e.High
 }
 
-// differ tests whether two samples have different means: Welch's t-test at
+// Differ tests whether two samples have different means: Welch's t-test at
 // 1 - Confidence, strict because a comparison makes many of them. false,false:
 // too few values to tell.
-func differ(a, b []float64) (different, known bool) {
+func Differ(a, b []float64) (different, known bool) {
 	if len(a) < 2 || len(b) < 2 {
 		return false, false
 	}

@@ -1,6 +1,5 @@
-// Package jmh reads results of the Java Microbenchmark Harness, and shows
-// them by metric: how contenders rank by speed and by each kind of memory, and
-// what changed between two runs.
+// Package jmh reads results of the Java Microbenchmark Harness, and says how
+// sure each metric is.
 package jmh
 
 import (

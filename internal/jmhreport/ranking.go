@@ -1,4 +1,6 @@
-package jmh
+// Package jmhreport shows JMH's results metric by metric: how contenders rank by
+// speed and by each kind of memory, and what changed between two runs.
+package jmhreport
 
 import (
 	"cmp"
@@ -9,6 +11,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"tare/internal/jmh"
 )
 
 // ReportSchema names the JSON form of a Report. Fields may be added; none
@@ -34,9 +38,9 @@ type Group struct {
 
 // Contender is one of those compared.
 type Contender struct {
-	Name      string              `json:"name"`
-	Estimates map[string]Estimate `json:"estimates"`
-	result    Result
+	Name      string                  `json:"name"`
+	Estimates map[string]jmh.Estimate `json:"estimates"`
+	result    jmh.Result
 }
 
 // Ranking is the contenders' order by one metric.
@@ -66,12 +70,12 @@ type Options struct {
 
 // usual are the metrics that a report shows, as far as results have them.
 var usual = []string{
-	Score, "mem.retained", "mem.heap.settled", "mem.used.fin", "mem.used.settled", "mem.peak.used", "mem.committed.settled",
+	jmh.Score, "mem.retained", "mem.heap.settled", "mem.used.fin", "mem.used.settled", "mem.peak.used", "mem.committed.settled",
 	"mem.peak.committed", "proc.rss", "proc.rss.peak", "proc.hwm", "mem.alloc.norm", "gc.alloc.rate.norm",
 }
 
 // dimensions are what tells a result from others, by name.
-func (r Result) dimensions() map[string]string {
+func dimensions(r jmh.Result) map[string]string {
 	d := map[string]string{
 		"file": r.File, "benchmark": shortName(r.Benchmark), "mode": r.Mode, "threads": strconv.Itoa(r.Threads), "jdk": r.JDK,
 		"options": strings.Join(r.Options, " "),
@@ -90,10 +94,10 @@ func shortName(benchmark string) string {
 
 // varying are the dimensions in which results differ, in order: the fixed
 // ones, then parameters.
-func varying(results []Result) (names []string, common []string) {
+func varying(results []jmh.Result) (names []string, common []string) {
 	values := map[string][]string{}
 	for _, r := range results {
-		for name, value := range r.dimensions() {
+		for name, value := range dimensions(r) {
 			if !slices.Contains(values[name], value) {
 				values[name] = append(values[name], value)
 			}
@@ -121,10 +125,10 @@ func varying(results []Result) (names []string, common []string) {
 }
 
 // sameBut says that two results differ in nothing but one dimension.
-func sameBut(results []Result, dimension string) bool {
+func sameBut(results []jmh.Result, dimension string) bool {
 	seen := map[string]bool{}
 	for _, r := range results {
-		d := r.dimensions()
+		d := dimensions(r)
 		delete(d, dimension)
 		key := fmt.Sprintf("%q", d) // maps are printed in the order of their keys
 		if seen[key] {
@@ -136,7 +140,7 @@ func sameBut(results []Result, dimension string) bool {
 }
 
 // Rank makes a report.
-func Rank(results []Result, o Options) (*Report, error) {
+func Rank(results []jmh.Result, o Options) (*Report, error) {
 	names, common := varying(results)
 	contender, groupBy, err := split(names, o.Contender)
 	if err != nil {
@@ -145,7 +149,7 @@ func Rank(results []Result, o Options) (*Report, error) {
 	report := &Report{Schema: ReportSchema, Common: common}
 	index := map[string]int{}
 	for _, r := range results {
-		d := r.dimensions()
+		d := dimensions(r)
 		name := label(d, groupBy)
 		at, ok := index[name]
 		if !ok {
@@ -153,7 +157,7 @@ func Rank(results []Result, o Options) (*Report, error) {
 			index[name] = at
 			report.Groups = append(report.Groups, Group{Name: name})
 		}
-		c := Contender{Name: label(d, contender), Estimates: map[string]Estimate{}, result: r}
+		c := Contender{Name: label(d, contender), Estimates: map[string]jmh.Estimate{}, result: r}
 		if c.Name == "" {
 			c.Name = d["benchmark"]
 		}
@@ -288,7 +292,7 @@ func (g *Group) ranking(metric string) Ranking {
 			r.HigherIsBetter = c.result.HigherIsBetter(metric)
 		}
 	}
-	at := func(i int) Estimate { return g.Contenders[i].Estimates[metric] }
+	at := func(i int) jmh.Estimate { return g.Contenders[i].Estimates[metric] }
 	slices.SortStableFunc(r.Order, func(a, b int) int {
 		if r.HigherIsBetter {
 			a, b = b, a
@@ -296,7 +300,7 @@ func (g *Group) ranking(metric string) Ranking {
 		return cmp.Compare(at(a).Center, at(b).Center)
 	})
 	for i, c := range r.Order {
-		r.Tied = append(r.Tied, i > 0 && at(c).overlaps(at(r.Order[i-1])))
+		r.Tied = append(r.Tied, i > 0 && at(c).Overlaps(at(r.Order[i-1])))
 	}
 	return r
 }

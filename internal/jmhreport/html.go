@@ -1,4 +1,4 @@
-package jmh
+package jmhreport
 
 import (
 	_ "embed"
@@ -7,13 +7,15 @@ import (
 	"io"
 	"math"
 	"strings"
+
+	"tare/internal/jmh"
 )
 
 //go:embed report.html
 var page string
 
 var pageTemplate = template.Must(template.New("report").Funcs(template.FuncMap{
-	"letter": letter, "quantity": quantity, "f": coordinate,
+	"letter": letter, "quantity": jmh.Quantity, "f": coordinate,
 	"sum": func(a, b float64) float64 { return a + b },
 }).Parse(page))
 
@@ -58,7 +60,7 @@ func (g groupView) Cell(r Ranking, contender int) cellView {
 		return cellView{Text: "–"}
 	}
 	place, _ := r.Place(contender)
-	return cellView{Text: quantity(e.Center), Margin: e.interval(), Place: r.place(contender), First: place == 1, Value: coordinate(e.Center), Known: true}
+	return cellView{Text: jmh.Quantity(e.Center), Margin: e.Interval(), Place: r.place(contender), First: place == 1, Value: coordinate(e.Center), Known: true}
 }
 
 type cellView struct {
@@ -97,7 +99,7 @@ func (g Group) bars(r Ranking) barChart {
 	c := barChart{Ranking: r, Direction: r.direction(), Width: barWidth, Height: barRow*float64(len(r.Order)) + 4}
 	most := 0.0
 	for _, i := range r.Order {
-		_, high := g.Contenders[i].Estimates[r.Metric].bounds()
+		_, high := g.Contenders[i].Estimates[r.Metric].Bounds()
 		most = max(most, high)
 	}
 	if most <= 0 || math.IsInf(most, 0) {
@@ -108,11 +110,11 @@ func (g Group) bars(r Ranking) barChart {
 	}
 	for row, i := range r.Order {
 		e := g.Contenders[i].Estimates[r.Metric]
-		low, high := e.bounds()
+		low, high := e.Bounds()
 		y := 2 + barRow*float64(row)
 		c.Bars = append(c.Bars, bar{
 			Contender: i, Name: g.Contenders[i].Name, Y: y + 3, X: barNames, Length: scale(e.Center) - barNames,
-			Low: scale(low), High: scale(high), HasInterval: e.Low != nil, Text: quantity(e.Center), Margin: e.interval(),
+			Low: scale(low), High: scale(high), HasInterval: e.Low != nil, Text: jmh.Quantity(e.Center), Margin: e.Interval(),
 			Middle: y + barRow/2, Baseline: y + barRow/2 + 4, End: scale(max(high, e.Center)) + 6,
 		})
 	}

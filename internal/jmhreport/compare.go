@@ -1,4 +1,4 @@
-package jmh
+package jmhreport
 
 import (
 	"cmp"
@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"tare/internal/jmh"
 	"tare/internal/linux"
 	"tare/internal/report"
 )
@@ -31,10 +32,10 @@ type Comparison struct {
 
 // Change is a metric of a benchmark in A and in B.
 type Change struct {
-	Benchmark string   `json:"benchmark"`
-	Metric    string   `json:"metric"`
-	A         Estimate `json:"a"`
-	B         Estimate `json:"b"`
+	Benchmark string       `json:"benchmark"`
+	Metric    string       `json:"metric"`
+	A         jmh.Estimate `json:"a"`
+	B         jmh.Estimate `json:"b"`
 	// Verdict is "better", "worse", "same", or "too few values".
 	Verdict Verdict `json:"verdict"`
 }
@@ -53,7 +54,7 @@ const (
 )
 
 // Compare compares results by benchmark, mode, threads and parameters.
-func Compare(a, b []Result, patterns []string) (*Comparison, error) {
+func Compare(a, b []jmh.Result, patterns []string) (*Comparison, error) {
 	c := &Comparison{Schema: ComparisonSchema, Changes: []Change{}, OnlyA: []string{}, OnlyB: []string{}, Differences: []string{}}
 	inA, inB := byKey(a), byKey(b)
 	for _, key := range slices.Sorted(maps.Keys(inA)) {
@@ -86,10 +87,10 @@ func Compare(a, b []Result, patterns []string) (*Comparison, error) {
 	return c, nil
 }
 
-func byKey(results []Result) map[string]Result {
-	out := map[string]Result{}
+func byKey(results []jmh.Result) map[string]jmh.Result {
+	out := map[string]jmh.Result{}
 	for _, r := range results {
-		d := r.dimensions()
+		d := dimensions(r)
 		names := slices.DeleteFunc(slices.Sorted(maps.Keys(d)), func(name string) bool {
 			return slices.Contains([]string{"file", "jdk", "options", "benchmark", "threads", "mode"}, name)
 		})
@@ -102,8 +103,8 @@ func byKey(results []Result) map[string]Result {
 	return out
 }
 
-func changes(key string, a, b Result, patterns []string) ([]Change, error) {
-	group := Group{Contenders: []Contender{{Estimates: map[string]Estimate{}}}}
+func changes(key string, a, b jmh.Result, patterns []string) ([]Change, error) {
+	group := Group{Contenders: []Contender{{Estimates: map[string]jmh.Estimate{}}}}
 	both := group.Contenders[0].Estimates
 	for name, m := range a.Metrics {
 		if other, ok := b.Metrics[name]; ok && len(m.Forks) > 0 && len(other.Forks) > 0 {
@@ -122,8 +123,8 @@ func changes(key string, a, b Result, patterns []string) ([]Change, error) {
 	return out, nil
 }
 
-func verdict(a, b Estimate, higherIsBetter bool) Verdict {
-	different, known := differ(a.Values, b.Values)
+func verdict(a, b jmh.Estimate, higherIsBetter bool) Verdict {
+	different, known := jmh.Differ(a.Values, b.Values)
 	switch {
 	case !known:
 		return TooFew
@@ -146,8 +147,8 @@ func CompareText(w io.Writer, c *Comparison) error {
 		rows := [][]string{{"", "", "A", "", "B", "", "change", ""}}
 		for _, ch := range group {
 			rows = append(rows, []string{
-				linux.Printable(ch.Metric), linux.Printable(ch.A.Unit), quantity(ch.A.Center), ch.A.interval(),
-				quantity(ch.B.Center), ch.B.interval(), ch.percent(), string(ch.Verdict),
+				linux.Printable(ch.Metric), linux.Printable(ch.A.Unit), jmh.Quantity(ch.A.Center), ch.A.Interval(),
+				jmh.Quantity(ch.B.Center), ch.B.Interval(), ch.percent(), string(ch.Verdict),
 			})
 		}
 		const l, r = report.Left, report.Right
@@ -186,7 +187,7 @@ func (p *printer) changes(title string, changes []Change) {
 	p.line("| benchmark | metric | A | B | change | |\n|---|---|---:|---:|---:|---|")
 	for _, ch := range changes {
 		p.line("| %s | %s (%s) | %s %s | %s %s | %s | %s |", cell(ch.Benchmark), cell(ch.Metric), cell(ch.A.Unit),
-			quantity(ch.A.Center), ch.A.interval(), quantity(ch.B.Center), ch.B.interval(), ch.percent(), ch.Verdict)
+			jmh.Quantity(ch.A.Center), ch.A.Interval(), jmh.Quantity(ch.B.Center), ch.B.Interval(), ch.percent(), ch.Verdict)
 	}
 	p.line("")
 }
