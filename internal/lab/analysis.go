@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"golang.org/x/perf/benchmath"
+
+	"tare/internal/jmh"
 )
 
 // Set is the results of one experiment, by cell.
@@ -375,6 +377,8 @@ func (u Unit) Format(v float64) string {
 		return strconv.FormatFloat(v*100, 'f', 2, 64) + " %"
 	case Ratio:
 		return strconv.FormatFloat(v, 'f', 3, 64)
+	case Number:
+		return jmh.Quantity(v)
 	}
 	return strconv.FormatFloat(v, 'f', -1, 64)
 }

@@ -88,6 +88,9 @@ func (e *Experiment) Restrict(only Where, rounds int) error {
 // Run is what runs in every cell. Its texts may hold the names of factors in
 // braces, such as {jdk}, and {port}, a free port of the loopback.
 type Run struct {
+	// Workload is what kind of program it is: one that keeps running when it
+	// is empty, or JMHWorkload.
+	Workload string `yaml:"workload" json:",omitempty"`
 	// JDK is a major version, looked for where tare jdks looks, or the path of
 	// a java launcher.
 	JDK Scalar `yaml:"jdk"`
@@ -104,7 +107,8 @@ type Run struct {
 	Limit  Scalar `yaml:"limit"`
 	CPUs   Scalar `yaml:"cpus"`
 	Cpuset Scalar `yaml:"cpuset"`
-	// Ready is as tare fit's --ready; the first URL when empty.
+	// Ready is as tare fit's --ready; the first URL when empty. ReadyTimeout
+	// is also how long benchmarks may take, an hour when 0.
 	Ready        string   `yaml:"ready"`
 	ReadyTimeout Duration `yaml:"readyTimeout"`
 	Load         *Load    `yaml:"load"`
@@ -495,11 +499,15 @@ func (c *checker) checkMeasures() {
 	for i, name := range c.e.Measure {
 		path := fmt.Sprintf("$.measure[%d]", i)
 		m, ok := MeasureNamed(name)
+		var misfit error
+		if ok {
+			misfit = m.fits(c.e.Run)
+		}
 		switch {
 		case !ok:
 			c.fail(path, "measure %q is not known: one of %s", name, measureHelp)
-		case m.needsLoad && c.e.Run.Load == nil:
-			c.fail(path, "measure %s needs a load", name)
+		case misfit != nil:
+			c.fail(path, "%v", misfit)
 		case name == limitMeasure && (c.e.Search == nil || c.e.Search.Find != smallestLimit):
 			c.fail(path, "limit is what a search for the %s finds: give search", smallestLimit)
 		}
@@ -587,7 +595,7 @@ func parseValue(text string, u Unit) (float64, error) {
 }
 
 var unitHelp = map[Unit]string{Bytes: "size: write it as 300MiB, 300MB or bytes", Seconds: "time: write it as 9.9s or 20ms",
-	PerSecond: "rate: write it as 1003 or 1003/s", Share: "share: write it as 0.05", Count: "number", Ratio: "ratio: write it as 1.05"}
+	PerSecond: "rate: write it as 1003 or 1003/s", Share: "share: write it as 0.05", Count: "number", Number: "number", Ratio: "ratio: write it as 1.05"}
 
 // sortedKeys are the keys of a map in order.
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

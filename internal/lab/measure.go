@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"tare/internal/footprint"
+	"tare/internal/jmh"
 	"tare/internal/linux"
 	"tare/internal/trial"
 )
@@ -19,7 +20,9 @@ const (
 	PerSecond Unit = "per second"
 	Share     Unit = "share"
 	Count     Unit = "count"
-	Ratio     Unit = "ratio"
+	// Number is a number of a unit that is told elsewhere.
+	Number Unit = "number"
+	Ratio  Unit = "ratio"
 )
 
 // Measure is something that an experiment can measure.
@@ -38,6 +41,7 @@ type observation struct {
 	end    *footprint.Footprint // at the end of the load, or of the settling
 	status *linux.Status
 	nmt    map[string]int64 // committed bytes by category
+	jmh    map[string]jmh.Estimate
 	found  *float64
 	limit  *float64 // what was found, where that is a limit
 }
@@ -82,7 +86,7 @@ var measureHelp = func() string {
 	for _, m := range Measures {
 		names = append(names, m.Name)
 	}
-	return strings.Join(append(names, "row.OWNER", "committed.OWNER", "nmt.CATEGORY"), ", ")
+	return strings.Join(append(names, "row.OWNER", "committed.OWNER", "nmt.CATEGORY", "jmh.METRIC"), ", ")
 }()
 
 // owners are those that a footprint has.
@@ -90,8 +94,8 @@ var owners = []footprint.Owner{footprint.JavaHeap, footprint.ClassSpace, footpri
 	footprint.GC, footprint.CDS, footprint.Malloc, footprint.MappedFiles, footprint.JVMOther, footprint.Unattributed}
 
 // MeasureNamed is the measure of a name: one of Measures, row.OWNER or
-// committed.OWNER of the footprint, or nmt.CATEGORY, what native memory
-// tracking says is committed.
+// committed.OWNER of the footprint, nmt.CATEGORY, what native memory tracking
+// says is committed, or jmh.METRIC.
 func MeasureNamed(name string) (Measure, bool) {
 	for _, m := range Measures {
 		if m.Name == name {
@@ -114,7 +118,7 @@ func MeasureNamed(name string) (Measure, bool) {
 			return float64(n), ok
 		}}, true
 	}
-	return Measure{}, false
+	return jmhMeasure(name)
 }
 
 func ofSearch(found func(*observation) *float64) func(*observation) (float64, bool) {

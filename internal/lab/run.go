@@ -178,11 +178,17 @@ func (t *tester) once(ctx context.Context, names map[string]string, limit int64)
 		spec.Inspect = func(ctx context.Context, pid int) { o.nmt = readNMT(ctx, pid) }
 	}
 	spec.Inspect = alsoStatus(o, spec.Inspect)
+	result, err := newJMHResult(run, &spec)
+	if err != nil {
+		return nil, err
+	}
+	defer result.remove()
 	t.trials++
 	if o.trial, err = trial.Run(ctx, t.at.Runner, spec); err != nil {
 		return nil, err
 	}
 	o.end = o.trial.End
+	result.read(o)
 	return o, nil
 }
 
@@ -259,6 +265,8 @@ func (r Run) spec(at Place, port int) (trial.Spec, error) {
 		}
 	}
 	switch {
+	case r.Workload != "":
+		err = r.jmhSpec(&s)
 	case r.Ready != "":
 		s.Ready, err = trial.ParseReady(r.Ready)
 	case len(s.Targets) > 0:
