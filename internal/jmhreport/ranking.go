@@ -194,12 +194,12 @@ func split(names []string, contender string) (contenders, groups []string, err e
 }
 
 // label joins the values of dimensions; a parameter's value that does not say
-// what it is, such as a number, gets its name.
+// what it is, such as a number or a share, gets its name.
 func label(d map[string]string, names []string) string {
 	var parts []string
 	for _, name := range names {
 		value := d[name]
-		if _, err := strconv.ParseFloat(value, 64); err == nil || value == "true" || value == "false" {
+		if _, err := strconv.ParseFloat(strings.TrimSuffix(value, "%"), 64); err == nil || value == "true" || value == "false" {
 			value = name + " " + value
 		}
 		parts = append(parts, value)
@@ -219,7 +219,7 @@ func (g *Group) rank(o Options) error {
 			return unknownMetric(by, g)
 		}
 	}
-	sorted := g.ranking(by).Order
+	sorted := g.Ranking(by).Order
 	contenders := make([]Contender, 0, len(g.Contenders))
 	for _, i := range sorted {
 		contenders = append(contenders, g.Contenders[i])
@@ -231,7 +231,7 @@ func (g *Group) rank(o Options) error {
 	}
 	g.Contenders = contenders
 	for _, m := range metrics {
-		g.Rankings = append(g.Rankings, g.ranking(m))
+		g.Rankings = append(g.Rankings, g.Ranking(m))
 	}
 	return nil
 }
@@ -283,7 +283,8 @@ func (g *Group) metrics(patterns []string) ([]string, error) {
 	return out, nil
 }
 
-func (g *Group) ranking(metric string) Ranking {
+// Ranking is the contenders' order by a metric; of one that none has, empty.
+func (g *Group) Ranking(metric string) Ranking {
 	r := Ranking{Metric: metric, Order: []int{}, Tied: []bool{}}
 	for i, c := range g.Contenders {
 		if e, ok := c.Estimates[metric]; ok {

@@ -40,9 +40,9 @@ public class ZipfianSequenceLoading {
     public String cache;
     @Param({"100000", "1000000"})
     public int entries;
-    /** Keys, in percent of the entries. */
-    @Param({"110", "500", "1000"})
-    public int keys;
+    /** How many keys there are: a number, or with % behind it a share of the entries. */
+    @Param({"110%", "500%", "1000%"})
+    public String keys;
 
     @DeepSize
     private Contender contender;
@@ -82,9 +82,15 @@ public class ZipfianSequenceLoading {
         /** Seeds by the number of the thread: the same in every run. */
         @Setup(Level.Trial)
         public void seed(ZipfianSequenceLoading benchmark) {
-            int count = Math.toIntExact((long) benchmark.entries * benchmark.keys / 100);
-            keys = new Zipf(count, EXPONENT, benchmark.threads.incrementAndGet());
+            keys = new Zipf(count(benchmark.keys, benchmark.entries), EXPONENT, benchmark.threads.incrementAndGet());
         }
+    }
+
+    static int count(String keys, int entries) {
+        if (!keys.endsWith("%")) {
+            return Integer.parseInt(keys);
+        }
+        return Math.toIntExact((long) entries * Integer.parseInt(keys.substring(0, keys.length() - 1)) / 100);
     }
 
     @Benchmark

@@ -69,6 +69,15 @@ class CachesTest {
     }
 
     @Test
+    void keysAreANumberOrAShare() {
+        assertEquals(110_000, ZipfianSequenceLoading.count("110%", 100_000));
+        assertEquals(10_000_000, ZipfianSequenceLoading.count("1000%", 1_000_000));
+        assertEquals(5000, ZipfianSequenceLoading.count("5000", 1000));
+        assertThrows(NumberFormatException.class, () -> ZipfianSequenceLoading.count("many", 1000));
+        assertThrows(ArithmeticException.class, () -> ZipfianSequenceLoading.count("999999%", 1_000_000));
+    }
+
+    @Test
     void refusesWhatItCannotSample() {
         assertThrows(IllegalArgumentException.class, () -> new Zipf(0, 0.99, 1));
         assertThrows(IllegalArgumentException.class, () -> new Zipf(10, 1, 1));
