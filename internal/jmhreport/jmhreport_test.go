@@ -2,24 +2,25 @@ package jmhreport
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"encoding/xml"
 	"flag"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
+	"tare/internal/browsertest"
 	"tare/internal/jmh"
 )
 
-var update = flag.Bool("update", false, "rewrite the golden files")
+var (
+	update   = flag.Bool("update", false, "rewrite the golden files")
+	pictures = flag.String("pictures", "", "folder for pictures of the page")
+)
 
 func caches(t testing.TB) []jmh.Result {
 	t.Helper()
@@ -224,44 +225,51 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// In a browser, at the width of a phone and of a desk, nothing is wider than the
-// page, no text of a plot is cut off, and a click sorts the table.
+// In a browser, on a phone, a desk, in the dark and on paper, nothing is wider
+// than the page, no text of a plot is cut off, and a click sorts the table.
 func TestPageInChromium(t *testing.T) {
 	report, err := Rank(caches(t), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	var page bytes.Buffer
-	if err := HTML(&page, report); err != nil {
+	var html bytes.Buffer
+	if err := HTML(&html, report); err != nil {
 		t.Fatal(err)
 	}
-	page.WriteString(`<script>
-const width = +location.hash.slice(1), root = document.documentElement;
-root.style.width = width + "px"; // Chromium has no window as narrow as a phone
-const wide = [...document.querySelectorAll("body *")].filter(e => !e.closest(".scroll") && e.getBoundingClientRect().right > width + 1);
-const cut = [...document.querySelectorAll("svg text")].filter(text => {
-  const a = text.getBoundingClientRect(), b = text.closest("svg").getBoundingClientRect();
-  return a.left < b.left - 1 || a.right > b.right + 1 || a.top < b.top - 1 || a.bottom > b.bottom + 1;
-});
-document.querySelectorAll("th button")[2].click();
-root.setAttribute("data-seen", [width, wide.map(e => e.tagName).join("|"),
-  cut.map(text => text.textContent).join("|"), document.querySelector("tbody td").textContent.trim().slice(-5)].join(";"));
-</script>`)
 	file := filepath.Join(t.TempDir(), "page.html")
-	if err := os.WriteFile(file, page.Bytes(), 0o600); err != nil {
+	if err := os.WriteFile(file, html.Bytes(), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, width := range []string{"390", "1280"} {
-		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-		defer cancel()
-		out, err := exec.CommandContext(ctx, "chromium", "--headless", "--no-sandbox", "--disable-gpu", "--user-data-dir="+t.TempDir(),
-			"--window-size="+width+",900", "--dump-dom", "file://"+file+"#"+width).Output()
-		if err != nil {
-			t.Fatalf("chromium: %v: run scripts/setup.sh test", err)
+	page := browsertest.Start(t).Open(t, "file://"+file, browsertest.View{Width: 1280, Height: 900})
+	for name, view := range map[string]browsertest.View{"desk": {Width: 1280, Height: 900}, "dark": {Width: 1280, Height: 900, Dark: true},
+		"phone": {Width: 390, Height: 844}, "print": {Width: 794, Height: 1123, Print: true}} {
+		page.Look(t, view)
+		var seen struct {
+			Overflow  int
+			Cut, Wide []string
 		}
-		if want := `data-seen="` + width + `;;;guava"`; !strings.Contains(string(out), want) {
-			t.Errorf("no %s, but %s", want, regexp.MustCompile(`data-seen="[^"]*"`).FindString(string(out)))
+		page.Eval(t, `({
+			overflow: document.documentElement.scrollWidth - document.documentElement.clientWidth,
+			wide: [...document.querySelectorAll("body *")].filter(e => !e.closest(".scroll") && e.getBoundingClientRect().right > innerWidth + 1).map(e => e.outerHTML),
+			cut: [...document.querySelectorAll("svg text")].filter(text => {
+				const a = text.getBoundingClientRect(), b = text.closest("svg").getBoundingClientRect();
+				return a.left < b.left - 1 || a.right > b.right + 1 || a.top < b.top - 1 || a.bottom > b.bottom + 1;
+			}).map(e => e.outerHTML),
+		})`, &seen)
+		if seen.Overflow > 0 || len(seen.Cut) > 0 || len(seen.Wide) > 0 {
+			t.Errorf("%s: %+v", name, seen)
 		}
+		if *pictures != "" {
+			page.Screenshot(t, filepath.Join(*pictures, name+".png"))
+		}
+	}
+	var first string
+	page.Eval(t, `document.querySelectorAll("th button")[2].click(), document.querySelector("tbody td").textContent.trim().slice(-5)`, &first)
+	if first != "guava" {
+		t.Errorf("by the second metric %q comes first, want guava", first)
+	}
+	if p := page.Problems(); len(p) > 0 {
+		t.Errorf("the console says %q", p)
 	}
 }
 

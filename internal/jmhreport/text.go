@@ -43,7 +43,8 @@ func (r Ranking) place(contender int) string {
 	return strconv.Itoa(place)
 }
 
-// winners says which contender is first by which metrics.
+// winners says which contender is first by which metrics; by those with a =
+// that is not sure.
 func (g Group) winners() []string {
 	var lines []string
 	by := map[int][]string{}
@@ -55,7 +56,11 @@ func (g Group) winners() []string {
 		if _, ok := by[r.Order[0]]; !ok {
 			order = append(order, r.Order[0])
 		}
-		by[r.Order[0]] = append(by[r.Order[0]], r.Metric)
+		metric := r.Metric
+		if r.Tied[1] {
+			metric += "="
+		}
+		by[r.Order[0]] = append(by[r.Order[0]], metric)
 	}
 	for _, i := range order {
 		lines = append(lines, g.Contenders[i].Name+" is first by "+strings.Join(by[i], ", "))
