@@ -120,7 +120,7 @@ public final class ObjectGraph extends MemoryProfiler {
         results.add(MemoryResult.mean(label(field) + ".objects", objects, "objects"));
     }
 
-    /** JOL guesses the layout of objects on some JVMs, and wrongly on some (21 with -XX:+ZGenerational): a known one tells. */
+    /** JOL guesses the layout of objects on some JVMs, and wrongly on some (generational ZGC): a known one tells. */
     private static void checkJol() throws UnavailableException {
         long size = VM.current().sizeOf(new byte[PROBE_BYTES]);
         if (size < PROBE_BYTES || size > PROBE_BYTES + MAX_HEADER_BYTES) {

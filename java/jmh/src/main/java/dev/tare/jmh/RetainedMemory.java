@@ -119,7 +119,7 @@ public final class RetainedMemory extends MemoryProfiler {
 
     private void settled(Collection<MemoryResult> results) throws UnavailableException {
         Settling memory = Settling.await(maxRounds, pauseMillis);
-        if (!memory.steady && maxRounds > 2) {
+        if (!memory.steady && maxRounds > Settling.STEADY_ROUNDS) {
             warn("memory in use still fell after " + memory.rounds + " collections: raise the option rounds or pause");
         }
         results.add(MemoryResult.size("mem.used.fin", memory.first.used()));

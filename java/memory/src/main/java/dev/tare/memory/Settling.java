@@ -3,6 +3,9 @@ package dev.tare.memory;
 import com.sun.management.GcInfo;
 import java.lang.management.GarbageCollectorMXBean;
 import java.lang.management.ManagementFactory;
+import java.util.Collection;
+import java.util.HashMap;
+import java.util.Map;
 import java.util.concurrent.TimeUnit;
 
 /**
@@ -12,8 +15,12 @@ import java.util.concurrent.TimeUnit;
 public final class Settling {
     /** Less than this share is no fall: compilers and other threads always move a little. */
     private static final double FALL = 0.0005;
-    /** So many collections in a row without a fall, and it has settled. */
-    private static final int STEADY_ROUNDS = 2;
+    /**
+     * So many collections in a row without a fall, and it has settled. With the first there are four of them at least:
+     * Serial compacts the whole heap in every fourth only (MarkSweepAlwaysCompactCount), and in the others leaves up to 5 %
+     * of the old generation as dead wood (MarkSweepDeadRatio), which counts as in use; globals.hpp of HotSpot.
+     */
+    public static final int STEADY_ROUNDS = 3;
 
     /** After one collection. */
     public final Usage first;
@@ -62,21 +69,39 @@ public final class Settling {
      */
     public static Usage collect() throws UnavailableException {
         long before = collections();
+        Map<String, GcInfo> earlier = accounts();
         System.gc();
         if (collections() == before) {
             throw new UnavailableException("System.gc() does not collect:"
                     + " leave out -XX:+DisableExplicitGC, and take a collector other than Epsilon");
         }
-        return afterLast();
+        Map<String, GcInfo> since = accounts();
+        since.keySet().removeIf(name -> earlier.containsKey(name) && earlier.get(name).getId() == since.get(name).getId());
+        return afterLatest(since.values());
     }
 
-    private static Usage afterLast() {
-        Usage after = null;
-        long latest = -1;
+    /** The account of each collector's last collection; of those that had none yet, none. */
+    private static Map<String, GcInfo> accounts() {
+        Map<String, GcInfo> accounts = new HashMap<>();
         for (GarbageCollectorMXBean collector : ManagementFactory.getGarbageCollectorMXBeans()) {
             GcInfo last = collector instanceof com.sun.management.GarbageCollectorMXBean
                     ? ((com.sun.management.GarbageCollectorMXBean) collector).getLastGcInfo() : null;
-            if (last != null && last.getStartTime() >= latest) {
+            if (last != null) {
+                accounts.put(collector.getName(), last);
+            }
+        }
+        return accounts;
+    }
+
+    /**
+     * The usage after the latest of some collections. It may be that none has an account: CMS keeps none of a full
+     * collection that stops its concurrent one. Then it is the usage now.
+     */
+    private static Usage afterLatest(Collection<GcInfo> accounts) {
+        Usage after = null;
+        long latest = -1;
+        for (GcInfo last : accounts) {
+            if (last.getStartTime() >= latest) {
                 Usage usage = Usage.of(last.getMemoryUsageAfterGc(), Usage.heapPools());
                 if (usage.heapUsed > 0) { // those that only count pauses, as of ZGC, say nothing of use
                     after = usage;
