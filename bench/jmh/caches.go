@@ -52,7 +52,7 @@ func (b bench) caches(ctx context.Context, m matrix) (string, error) {
 		return "", err
 	}
 	var out bytes.Buffer
-	fmt.Fprintf(&out, "%s. Each reads through with keys of Zipf's distribution (exponent 0.99); a miss costs 1000 tokens of JMH's blackhole. Heap: -Xmx1g; capacities %s, keys %s of them, %s threads. %s.\n\n",
+	fmt.Fprintf(&out, "Versions: %s. Each reads through with keys of Zipf's distribution (exponent 0.99); a miss costs 1000 tokens of JMH's blackhole. Heap: -Xmx1g; capacities %s, keys %s of them, threads %s. %s.\n\n",
 		strings.Join(versions, ", "), strings.Join(m.entries, ", "), strings.Join(m.keys, ", "), strings.Join(m.threads, ", "), upper(b.setup()))
 	out.WriteString("Published: [The 6 Memory Metrics You Should Track in Your Java Benchmarks](https://cruftex.net/2017/03/28/The-6-Memory-Metrics-You-Should-Track-in-Your-Java-Benchmarks.html)," +
 		" with 5 forks, iterations of 20 s, 4 threads and 1 million entries.\n\n## What was published, and what was found\n\n")
@@ -115,7 +115,7 @@ func libraries(pom string) ([]string, error) {
 	var out []string
 	for _, d := range project.Dependencies {
 		if slices.Contains([]string{"caffeine", "guava", "cache2k-core", "ehcache"}, d.Artifact) {
-			out = append(out, upper(d.Artifact)+" "+d.Version)
+			out = append(out, strings.TrimSuffix(d.Artifact, "-core")+" "+d.Version)
 		}
 	}
 	return out, nil
@@ -130,6 +130,26 @@ func judged(claim string, holds bool, evidence string, args ...any) finding {
 		verdict = "confirmed"
 	}
 	return finding{claim, verdict, fmt.Sprintf(evidence, args...)}
+}
+
+// majority judges what holds of so many of n results by a sign test at 5 %.
+func majority(claim string, of, n int, evidence string, args ...any) finding {
+	f := judged(claim, 2*of > n, evidence, args...)
+	if signTest(of, n) >= 0.05 {
+		f.verdict = "unclear"
+	}
+	return f
+}
+
+// signTest is how likely chance alone gives a majority, of either side, as large
+// as this one.
+func signTest(of, n int) float64 {
+	p, term := 0.0, math.Pow(0.5, float64(n)) // of k = 0
+	for k := 0; k <= min(of, n-of); k++ {
+		p += term
+		term *= float64(n-k) / float64(k+1)
+	}
+	return min(1, 2*p)
 }
 
 func findings(all []jmh.Result, report *jmhreport.Report) []finding {
@@ -185,13 +205,13 @@ func onceForced(all []jmh.Result) finding {
 			larger++
 		}
 	}
-	return judged("What is in use after one forced collection varies more than once settled", results.Median(fin) > results.Median(settled),
-		"Between forks the former varies by %s %%, the latter by %s %%, less in %d of %d results",
+	return majority("What is in use after one forced collection varies more than once settled", larger, len(fin),
+		"Between forks the former varies by %s %%, the latter by %s %%, more than the latter in %d of %d results",
 		results.Spread(fin, "%.2f"), results.Spread(settled, "%.2f"), larger, len(fin))
 }
 
 // rankings counts groups where the order by settled heap is not that by peak
-// resident memory, and those where it is sure that another one is first.
+// resident memory, and the pairs of caches of which that is sure.
 func rankings(report *jmhreport.Report) finding {
 	differ, sure, groups := 0, 0, 0
 	for _, g := range report.Groups {
@@ -203,12 +223,27 @@ func rankings(report *jmhreport.Report) finding {
 		if !slices.Equal(heap.Order, resident.Order) {
 			differ++
 		}
-		if heap.Order[0] != resident.Order[0] && !heap.Tied[1] && !resident.Tied[1] {
-			sure++
+		for _, a := range g.Contenders {
+			for _, b := range g.Contenders {
+				if below(a, b, "mem.heap.settled") && below(b, a, "proc.rss.peak") {
+					sure++
+				}
+			}
 		}
 	}
-	return judged("The ranking by settled heap differs from that by peak resident memory", differ > 0,
-		"The order of the caches differs in %d of %d groups; in %d another one is first, with intervals that do not overlap", differ, groups, sure)
+	f := judged("The ranking by settled heap differs from that by peak resident memory", sure > 0,
+		"The order of the caches differs in %d of %d groups; %d pairs of caches stand the other way round with intervals that do not overlap", differ, groups, sure)
+	if sure == 0 && differ > 0 {
+		f.verdict = "unclear"
+	}
+	return f
+}
+
+// below says that one contender takes less than another, by intervals that do
+// not overlap.
+func below(a, b jmhreport.Contender, metric string) bool {
+	ea, eb := a.Estimates[metric], b.Estimates[metric]
+	return len(ea.Values) > 0 && len(eb.Values) > 0 && ea.Center < eb.Center && !ea.Overlaps(eb)
 }
 
 func allocation(all []jmh.Result) finding {
@@ -227,18 +262,22 @@ func allocation(all []jmh.Result) finding {
 func moreForks(all []jmh.Result) finding {
 	const few = 3
 	var narrow, wide []float64
-	most := 0
+	most, narrower := 0, 0
 	for _, r := range all {
 		values := forks(r, "mem.committed.settled")
 		if len(values) <= few {
 			continue
 		}
 		most = max(most, len(values))
-		wide, narrow = append(wide, 100*precision(values, few)), append(narrow, 100*precision(values, len(values)))
+		w, n := 100*precision(values, few), 100*precision(values, len(values))
+		wide, narrow = append(wide, w), append(narrow, n)
+		if n < w {
+			narrower++
+		}
 	}
 	if most == 0 {
 		return finding{"More forks steady the total", "not measured", fmt.Sprintf("It takes more than %d forks", few)}
 	}
-	return judged("More forks steady the total", results.Median(narrow) < results.Median(wide),
-		"Half the 99.9 %% interval of what is committed is %s %% of it with %d forks, %s %% with %d", results.Spread(wide, "%.1f"), few, results.Spread(narrow, "%.1f"), most)
+	return majority("More forks steady the total", narrower, len(narrow),
+		"Half the 99.9 %% interval of what is committed is %s %% of it with %d forks, %s %% with %d, less for %d of %d results", results.Spread(wide, "%.1f"), few, results.Spread(narrow, "%.1f"), most, narrower, len(narrow))
 }

@@ -157,6 +157,8 @@ func (m jsonMetric) varies() bool {
 	return slices.ContainsFunc(slices.Concat(m.RawData...), func(v number) bool { return v != first })
 }
 
-// HigherIsBetter says which way a metric of the result is good: more
-// operations in a time, but less of everything else.
-func (r Result) HigherIsBetter(metric string) bool { return metric == Score && r.Mode == "thrpt" }
+// HigherIsBetter says which way a metric of the result is good: more operations
+// in a time and more hits, but less of everything else.
+func (r Result) HigherIsBetter(metric string) bool {
+	return metric == Score && r.Mode == "thrpt" || strings.HasSuffix(metric, ".hit.rate")
+}

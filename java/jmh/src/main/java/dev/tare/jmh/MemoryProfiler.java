@@ -155,7 +155,9 @@ abstract class MemoryProfiler implements InternalProfiler {
             part.run();
         } catch (UnavailableException e) {
             warn(e.getMessage());
-        } catch (RuntimeException | LinkageError e) {
+        } catch (LinkageError e) {
+            warn("this JVM lacks classes that it needs: take HotSpot with the module jdk.management");
+        } catch (RuntimeException e) {
             warn("failed, which is a bug: " + e);
         }
     }

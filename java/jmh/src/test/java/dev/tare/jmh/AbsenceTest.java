@@ -57,6 +57,22 @@ class AbsenceTest {
     }
 
     @Test
+    void withoutTheModuleForManagement() throws Exception {
+        ForkedRun run = ForkedRun.of("holdAcrossACollection")
+                .jvm(17, "--limit-modules=java.base,java.management,java.logging,jdk.unsupported").collector("Serial")
+                .profilers(RetainedMemory.class, PeakMemory.class, NativeMemory.class);
+        Map<String, Result<?>> found = run.results();
+        for (String prefix : new String[] {"mem.used", "mem.heap", "mem.retained", "mem.peak.used", "mem.alloc", "nmt."}) {
+            assertFalse(any(prefix, found), prefix + " in " + new TreeMap<>(found));
+        }
+        for (String profiler : new String[] {"RetainedMemory", "PeakMemory"}) {
+            assertEquals(1, count("# tare: " + profiler + ": this JVM lacks classes", run.output()), run.output());
+        }
+        assertEquals(1, count("# tare: NativeMemory: the diagnostic command vmNativeMemory cannot be had", run.output()), run.output());
+        assertTrue(run.output().contains("Run complete"), run.output());
+    }
+
+    @Test
     void stateOfAThreadCannotBeReached() throws Exception {
         ForkedRun run = ForkedRun.of("ownState").profilers(ObjectGraph.class);
         Map<String, Result<?>> found = run.results();
