@@ -65,6 +65,7 @@ func TestReadSaysWhatIsWrong(t *testing.T) {
 		{"limit found alone", "[rss, start]", "[rss, limit]", "limit is what a search for the smallest limit finds"},
 		{"search for nothing", "seed: 7", "seed: 7\nsearch: {find: smallest limit}", "found is what a search finds"},
 		{"workload", "  limit: 256m", "  limit: 256m\n  workload: gmh", `workload "gmh": give jmh`},
+		{"workload in an image", "  jdk: \"{jdk}\"\n", "  runner: docker\n  image: \"shop:{jdk}\"\n  workload: jmh\n", "leave out runner and image"},
 		{"workload with ready", "  limit: 256m", "  limit: 256m\n  workload: jmh", "leave out ready, load and settle"},
 		{"result of JMH", "[-jar, app.jar, \"{port}\"]\n  ready: tcp:{port}", "[-jar, app.jar, -rff, x.json]\n  workload: jmh", "leave out -rff"},
 		{"measure of a service", "  ready: tcp:{port}\n", "  workload: jmh\n", "measure rss is of a program that keeps running"},

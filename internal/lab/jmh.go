@@ -31,6 +31,8 @@ func (r Run) jmhSpec(s *trial.Spec) error {
 	switch {
 	case r.Workload != JMHWorkload:
 		return fmt.Errorf("workload %q: give %s, or leave it out for a program that keeps running", r.Workload, JMHWorkload)
+	case r.Image != "":
+		return fmt.Errorf("workload %s writes its result to this machine's files: leave out runner and image", JMHWorkload)
 	case r.Ready != "" || r.Load != nil || r.Settle != 0:
 		return fmt.Errorf("workload %s runs to its end: leave out ready, load and settle", JMHWorkload)
 	}
