@@ -29,7 +29,9 @@ func (t Trial) Speed() float64 {
 // limit means nothing.
 func Frontier(trials []Trial) []Trial {
 	passed := slices.Clone(trials)
-	passed = slices.DeleteFunc(passed, func(t Trial) bool { return !t.Passed || t.Phase == PhaseBaseline || t.Phase == PhaseHeap })
+	passed = slices.DeleteFunc(passed, func(t Trial) bool {
+		return !t.Passed || t.Phase == PhaseBaseline || t.Phase == PhaseHeap || t.Phase == PhaseAblation
+	})
 	slices.SortStableFunc(passed, func(a, b Trial) int {
 		return cmp.Or(cmp.Compare(a.LimitBytes, b.LimitBytes), cmp.Compare(b.Speed(), a.Speed()))
 	})
@@ -112,11 +114,6 @@ func tellsOfHeap(t Trial) bool {
 	return (t.Measured.Load != nil || t.Measured.Time > 0) && (t.Passed || collector)
 }
 
-func (s Setup) withoutHeap() Setup {
-	s.Options = slices.DeleteFunc(slices.Clone(s.Options), func(o string) bool { return strings.HasPrefix(o, "-Xmx") })
-	return s
-}
-
 // maxHeap is the last -Xmx of a command, 0 without one.
 func maxHeap(args []string) int64 {
 	for _, a := range slices.Backward(args) {
@@ -177,7 +174,7 @@ func (c *HeapCurve) finish() {
 	}
 }
 
-// NearKnee tells whether a heap , or so little above it that
+// NearKnee tells whether a heap is below the knee, or so little above it that
 // it should not be relied on.
 func (c *HeapCurve) NearKnee(heap int64) bool {
 	return c.KneeBytes > 0 && heap > 0 && float64(heap) < (1+KneeMargin)*float64(c.KneeBytes)
