@@ -286,7 +286,8 @@ func (s *Search) try(ctx context.Context, a Attempt) (Trial, error) {
 	for repeat := 0; ; repeat++ {
 		a.Repeat = repeat
 		t, err := s.once(ctx, a)
-		stray := t.Passed && t.UnpaidBytes > s.unpaid+strayUnpaid
+		// At the limit as given, where levers are tried, lent pages are no matter.
+		stray := t.Passed && a.Phase != PhaseLever && t.UnpaidBytes > s.unpaid+strayUnpaid
 		again := t.Narrow || stray && !s.lent
 		s.lent = s.lent || stray && repeat > 0
 		if err != nil || !again || repeat >= maxRepeats || a.Phase != PhaseConfirm && s.room() == 0 {
