@@ -191,10 +191,13 @@ func runFit(ctx context.Context, stdout, stderr io.Writer, args []string, o fitO
 		failure = hinted(failure, h.hint(result))
 	}
 	err = errors.Join(failure, keepErr, writeFit(stdout, result, failure, o))
-	if err == nil && o.profile != "" {
-		return writeProfile(o.profile, result)
+	if err != nil || o.profile == "" {
+		return err
 	}
-	return err
+	if jar := result.Setup.Jar; jar != "" {
+		progress.note(fmt.Sprintf("the profile is for the extracted jars: %s goes beside %s", filepath.Base(o.profile), jar))
+	}
+	return writeProfile(o.profile, result)
 }
 
 // writeFit writes the result to stdout, and to the folder where wanted.

@@ -7,7 +7,7 @@ import (
 )
 
 // Ledger is what is known of where an application's memory is: the footprint
-// near the peak of a trial, and what the collector said. It tells what a lever
+// near the peak of a trial or at its end, whichever is larger, and what the collector said. It tells what a lever
 // could save before it is tried.
 type Ledger struct {
 	// Footprint is nil where none could be taken.
@@ -23,6 +23,9 @@ func ledgerOf(t Trial, cpus float64) Ledger {
 	l := Ledger{LiveBytes: t.LiveBytes, HeapBytes: t.HeapBytes, CPUs: cpus}
 	if t.Result != nil {
 		l.Footprint = t.Result.Peak
+		if end := t.Result.End; end != nil && (l.Footprint == nil || end.RSSBytes > l.Footprint.RSSBytes) {
+			l.Footprint = end
+		}
 	}
 	return l
 }

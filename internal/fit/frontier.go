@@ -3,6 +3,7 @@ package fit
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -189,16 +190,28 @@ func (r *Result) HeapBytes() int64 {
 	return maxHeap(r.Config.Command.With())
 }
 
-// heapWarning warns of a recommended heap that is near the knee.
+// heapWarning warns of a recommended heap that is near the knee: of the curve
+// that was measured or, without one, of the one that collections foresee.
 func heapWarning(r *Result) []string {
-	c := NewHeapCurve(r.Trials, r.Config.Command.With())
-	if r.LimitBytes == 0 || c == nil || !c.NearKnee(r.HeapBytes()) {
+	heap := r.HeapBytes()
+	if r.LimitBytes == 0 || heap == 0 {
+		return nil
+	}
+	c, how := NewHeapCurve(r.Trials, r.Config.Command.With()), "knee of the curve"
+	if c == nil {
+		cost, ok := fitGCCost(heapPoints(r.Trials, r.Setup))
+		if !ok {
+			return nil
+		}
+		c, how = &HeapCurve{KneeBytes: cost.knee(math.MaxInt64, KneeShare)}, "knee that the time in collections foresees"
+	}
+	if !c.NearKnee(heap) {
 		return nil
 	}
 	where := "near"
-	if r.HeapBytes() < c.KneeBytes {
+	if heap < c.KneeBytes {
 		where = "below"
 	}
-	return []string{fmt.Sprintf("the recommended heap of %d MiB is %s the knee of the curve, about %d MiB: a live set that grows a little costs much speed; "+
-		"leave it a margin with -Xmx and the limit", r.HeapBytes()/mib, where, (c.KneeBytes+mib-1)/mib)}
+	return []string{fmt.Sprintf("the recommended heap of %d MiB is %s the %s, about %d MiB: a live set that grows a little costs much speed; "+
+		"leave it a margin with -Xmx and the limit", heap/mib, where, how, (c.KneeBytes+mib-1)/mib)}
 }

@@ -34,8 +34,8 @@ type Journal interface {
 	Past() []Step
 	// Keep stores a step. When it returns, the step outlives a kill.
 	Keep(ctx context.Context, s Step) error
-	// Making says that a file is about to be made, which is left over when
-	// no step is kept after it.
+	// Making says that a file or folder is about to be made, which is left
+	// over when no step is kept after it.
 	Making(ctx context.Context, file string) error
 }
 
@@ -121,7 +121,12 @@ func (r *Recorder) Train(ctx context.Context, s Setup, option string) (string, e
 
 // Extract is made again whenever it is asked for: the same jar gives the same
 // files.
-func (r *Recorder) Extract(ctx context.Context) (string, error) { return extract(ctx, r.made) }
+func (r *Recorder) Extract(ctx context.Context) (string, error) {
+	if err := r.config.Journal.Making(ctx, r.config.extractedDir()); err != nil {
+		return "", err
+	}
+	return extract(ctx, r.made)
+}
 
 // String names the step's trial or training run.
 func (s Step) String() string {
