@@ -1,6 +1,7 @@
 package fit
 
 import (
+	"slices"
 	"strconv"
 
 	"tare/internal/footprint"
@@ -113,13 +114,23 @@ func boundHeaders(l Ledger) int64 { return share(l.resident(footprint.JavaHeap),
 // stackBytes is the -Xss that the lever sets.
 const stackBytes = 512 << 10
 
-// boundStacks counts what of each stack could not be there.
+// boundStacks counts what of the largest stacks is beyond that size. The others
+// are smaller than the smallest of them.
 func boundStacks(l Ledger) int64 {
-	var n int64
-	for _, c := range l.row(footprint.ThreadStacks).Children {
-		n += max(0, c.ResidentBytes-stackBytes)
+	row := l.row(footprint.ThreadStacks)
+	i := slices.IndexFunc(row.Children, func(c footprint.Child) bool { return c.Name == footprint.LargestThreads })
+	if i < 0 {
+		return row.ResidentBytes
 	}
-	return n
+	largest := row.Children[i]
+	var n int64
+	for _, c := range largest.Children {
+		if c.ResidentBytes <= stackBytes {
+			return n
+		}
+		n += c.ResidentBytes - stackBytes
+	}
+	return n + row.ResidentBytes - largest.ResidentBytes
 }
 
 // boundPerfData is the default of PerfDataMemorySize.

@@ -25,7 +25,7 @@ func (s *Search) confirm(ctx context.Context) error {
 		c, err := s.settle(ctx, best.setup, start, s.AmpleBytes+1)
 		return s.recommend(best.setup, start, c, err)
 	}
-	c, err := s.settle(ctx, best.setup, min(start, max(best.limit(), given.limit()-mib)), given.limit())
+	c, err := s.settle(ctx, best.setup, start, given.limit())
 	if err != nil || c.passed() {
 		return s.recommend(best.setup, start, c, err)
 	}
@@ -42,14 +42,25 @@ func (s *Search) confirm(ctx context.Context) error {
 	return s.recommend(given.setup, given.limit(), g, nil)
 }
 
-// withMargin is the limit that was found with the margin added.
+// withMargin is the limit that was found with the margin added, but with levers
+// less than as given. Where trials ran out before any limit below the one that
+// levers are tried at passed, confirming begins half way to the largest that
+// failed.
 func (s *Search) withMargin() int64 {
 	limit := s.best.limit()
+	if !s.best.setup.empty() && limit >= s.leverLimit() {
+		low := narrowing{needs: true}.low(s.best)
+		return max(low+mib, (low+s.given.limit())/2/mib*mib)
+	}
 	margin := s.Margin
 	if margin < 0 {
 		margin = min(mostMargin, float64(s.needSpread())/float64(limit))
 	}
-	return min(s.AmpleBytes, wholeMiB(limit+int64(margin*float64(limit))))
+	start := min(s.AmpleBytes, wholeMiB(limit+int64(margin*float64(limit))))
+	if !s.best.setup.empty() {
+		start = min(start, max(limit, s.given.limit()-mib))
+	}
+	return start
 }
 
 // needSpread is by how much trials of the best setup differed in what they
@@ -153,7 +164,10 @@ func (s *Search) showFailure(ctx context.Context) error {
 	if !s.ShowFailure || limit < floorBytes {
 		return nil
 	}
-	_, err := s.once(ctx, Attempt{Phase: PhaseBelow, Setup: s.found.Setup, LimitBytes: limit})
+	t, err := s.once(ctx, Attempt{Phase: PhaseBelow, Setup: s.found.Setup, LimitBytes: limit})
+	if t.Passed {
+		s.note("a run at %d MiB passed, too: with more --trials a smaller limit may be found", limit/mib)
+	}
 	s.found.FailBelow = s.failBelow(s.found.Setup, s.found.LimitBytes)
 	return err
 }

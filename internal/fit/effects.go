@@ -126,7 +126,7 @@ func (s *Search) ablate(ctx context.Context) error {
 	s.remaining = ablationRuns * len(setups)
 	for range ablationRuns {
 		for _, i := range rng.Perm(len(setups)) {
-			if _, err := s.once(ctx, Attempt{Phase: PhaseAblation, Lever: labels[i], Setup: setups[i], LimitBytes: s.given.limit()}); err != nil {
+			if _, err := s.once(ctx, Attempt{Phase: PhaseAblation, Lever: labels[i], Setup: setups[i], LimitBytes: s.leverLimit()}); err != nil {
 				return err
 			}
 		}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"tare/internal/footprint"
 )
 
 // The curve through trials of a model is the model's.
@@ -85,6 +87,23 @@ func TestSelectLevers(t *testing.T) {
 
 func without(all []string, some ...string) []string {
 	return slices.DeleteFunc(all, func(id string) bool { return slices.Contains(some, id) })
+}
+
+func TestBoundOfStacks(t *testing.T) {
+	stacks := func(rest int64, largest ...int64) Ledger {
+		c := footprint.Child{Name: footprint.LargestThreads}
+		for _, kib := range largest {
+			c.ResidentBytes += kib << 10
+			c.Children = append(c.Children, footprint.Child{ResidentBytes: kib << 10})
+		}
+		row := footprint.Row{Owner: footprint.ThreadStacks, ResidentBytes: c.ResidentBytes + rest<<10, Children: []footprint.Child{{Name: "Java", ResidentBytes: c.ResidentBytes}, c}}
+		return Ledger{Footprint: &footprint.Footprint{Rows: []footprint.Row{row}}}
+	}
+	for want, l := range map[int64]Ledger{0: stacks(900, 512, 80), 88: stacks(900, 600, 100), 1188: stacks(900, 600, 712)} {
+		if got := boundStacks(l) >> 10; got != want {
+			t.Errorf("%d KiB, want %d", got, want)
+		}
+	}
 }
 
 // What a lever is must be told of each.

@@ -74,7 +74,8 @@ func (m *model) rows(s Setup, limit int64) []footprint.Row {
 	usedMalloc := used + compilers/2
 	return []footprint.Row{{Owner: footprint.JavaHeap, ResidentBytes: heap}, {Owner: footprint.GC, ResidentBytes: gc}, {Owner: footprint.Metaspace, ResidentBytes: meta},
 		{Owner: footprint.CodeCache, ResidentBytes: code}, {Owner: footprint.Malloc, ResidentBytes: used + free + compilers, UsedBytes: &usedMalloc, Arenas: 8},
-		{Owner: footprint.ThreadStacks, ResidentBytes: m.stacks, Children: []footprint.Child{{Name: "main", ResidentBytes: m.stacks / 20}}},
+		{Owner: footprint.ThreadStacks, ResidentBytes: m.stacks, Children: []footprint.Child{{Name: "Java", ResidentBytes: m.stacks},
+			{Name: footprint.LargestThreads, ResidentBytes: m.stacks / 20, Children: []footprint.Child{{Name: "main", ResidentBytes: m.stacks / 50}, {Name: "other", ResidentBytes: m.stacks / 50}}}}},
 		{Owner: footprint.CDS, ResidentBytes: dirty + file, AnonymousBytes: dirty}, {Owner: footprint.MappedFiles, ResidentBytes: m.files}}
 }
 

@@ -27,8 +27,14 @@ func (s *Search) worthATrial() int64 {
 	return max(leastBytes, int64(leastSaving*float64(s.best.limit())))
 }
 
-// pullLevers tries the levers on top of each other, at the limit as given: there
-// memory is no matter, and a trial tells what is needed and how fast it is.
+// leverLimit is the limit that levers are tried at: a tenth above the smallest as
+// given, where reclaim does not disturb, and the heap is about as large.
+func (s *Search) leverLimit() int64 {
+	return min(s.AmpleBytes, wholeMiB(s.given.limit()+s.given.limit()/10))
+}
+
+// pullLevers tries the levers on top of each other, at a limit that is no matter:
+// a trial tells what is needed and how fast it is.
 func (s *Search) pullLevers(ctx context.Context) error {
 	fast, slow, files := bundles(s.openLevers())
 	s.expect(2 + len(slow) + s.reserve())
@@ -127,7 +133,10 @@ func (s *Search) pull(ctx context.Context, levers []Lever) error {
 		s.keep(added, t)
 	case len(added) > 1:
 		half := len(added) / 2
-		return errors.Join(s.pull(ctx, leversOf(added[:half])), s.pull(ctx, leversOf(added[half:])))
+		if err := s.pull(ctx, leversOf(added[:half])); err != nil {
+			return err
+		}
+		return s.pull(ctx, leversOf(added[half:]))
 	default:
 		s.dropTried(added, t, reason)
 	}
@@ -290,7 +299,7 @@ func (s *Search) live(p point) int64 {
 // tryLevers tries levers at the limit as given, and with a larger heap where
 // the first was too small.
 func (s *Search) tryLevers(ctx context.Context, added []LeverResult) (Trial, error) {
-	a := Attempt{Phase: PhaseLever, Lever: names(added), Setup: s.best.setup, LimitBytes: s.given.limit()}
+	a := Attempt{Phase: PhaseLever, Lever: names(added), Setup: s.best.setup, LimitBytes: s.leverLimit()}
 	for _, r := range added {
 		a.Setup = a.Setup.plus(r.Setup)
 	}
@@ -403,7 +412,7 @@ func (s *Search) tightenHeap(ctx context.Context) error {
 		}
 		live := s.live(s.best)
 		added := lever.setup(sizes{heap: next, young: youngFor(next, live)})
-		t, err := s.try(ctx, Attempt{Phase: PhaseLever, Lever: lever.Name, Setup: s.best.setup.plus(added), LimitBytes: s.given.limit()})
+		t, err := s.try(ctx, Attempt{Phase: PhaseLever, Lever: lever.Name, Setup: s.best.setup.plus(added), LimitBytes: s.leverLimit()})
 		if err != nil {
 			return err
 		}
