@@ -60,8 +60,10 @@ type fitOptions struct {
 
 const fitLong = `Fit runs a Java application again and again, each time in a fresh control group
 with a memory limit, puts load on it, and looks for the smallest limit that it
-passes with: first with the options as given, then with built-in ones on top.
-The limit and options that it recommends have passed in fresh runs. An option
+passes with: first with the options as given, then with built-in levers on top.
+The rows of the footprint decide which are tried: one that could save too little
+is not. At most 12 trials (--trials) come before the fresh runs that must pass with
+the limit and options that it recommends. An option
 that you set, on the command line or by JAVA_TOOL_OPTIONS and the like, is
 never overridden.
 
