@@ -98,8 +98,12 @@ type Run struct {
 	// environment and paths are then the image's.
 	Runner Scalar `yaml:"runner" json:",omitempty"`
 	Image  Scalar `yaml:"image" json:",omitempty"`
+	// Launcher is what starts the java launcher in its place, such as
+	// [../bin/tare-exec, --]. It must replace itself by what it starts.
+	Launcher []string `yaml:"launcher" json:",omitempty"`
 	// Options are the JVM's, Command what follows them: -jar and a jar, or a
 	// main class, and arguments. Relative paths start at the file's folder.
+	// {archive} is what Train makes.
 	Options []string          `yaml:"options"`
 	Command []string          `yaml:"command"`
 	Env     map[string]Scalar `yaml:"env"`
@@ -116,8 +120,21 @@ type Run struct {
 	Settle Duration `yaml:"settle"`
 	// SLO is what a run must keep to pass, as tare fit's --slo.
 	SLO string `yaml:"slo"`
+	// Train makes the file that {archive} stands for, before the run.
+	Train *Train `yaml:"train" json:",omitempty"`
 	// Machine is where it runs; this machine without one.
 	Machine *Machine `yaml:"machine" json:",omitempty"`
+}
+
+// Train makes a class archive. Its runs have the options of the run that do not
+// name {archive}, and their own.
+type Train struct {
+	// Options are those of a run without memory limit, under the run's load,
+	// that is ended in good order.
+	Options []string `yaml:"options"`
+	// Then are those of a run afterwards that ends by itself, such as
+	// -Xshare:dump; none when empty.
+	Then []string `yaml:"then" json:",omitempty"`
 }
 
 // Load is the load of a run.
@@ -141,15 +158,17 @@ type Factor struct {
 // Variant is a named change of the run: options and environment that are added,
 // and what replaces the run's own.
 type Variant struct {
-	Name    string            `yaml:"name"`
-	JDK     Scalar            `yaml:"jdk"`
-	Image   Scalar            `yaml:"image"`
-	Options []string          `yaml:"options"`
-	Env     map[string]Scalar `yaml:"env"`
-	Limit   Scalar            `yaml:"limit"`
-	CPUs    Scalar            `yaml:"cpus"`
-	Cpuset  Scalar            `yaml:"cpuset"`
-	Machine *Machine          `yaml:"machine"`
+	Name     string            `yaml:"name"`
+	JDK      Scalar            `yaml:"jdk"`
+	Image    Scalar            `yaml:"image"`
+	Launcher []string          `yaml:"launcher"`
+	Options  []string          `yaml:"options"`
+	Env      map[string]Scalar `yaml:"env"`
+	Limit    Scalar            `yaml:"limit"`
+	CPUs     Scalar            `yaml:"cpus"`
+	Cpuset   Scalar            `yaml:"cpuset"`
+	Train    *Train            `yaml:"train"`
+	Machine  *Machine          `yaml:"machine"`
 }
 
 // Where picks cells by the values of factors.
@@ -175,6 +194,8 @@ type Published struct {
 	Measure string `yaml:"measure"`
 	Value   Scalar `yaml:"value"`
 	Note    string `yaml:"note"`
+	// Why says why what was measured differs, or that it does not.
+	Why string `yaml:"why"`
 }
 
 // Claim is a sentence, and what must be measured for it to hold.
@@ -187,6 +208,8 @@ type Claim struct {
 	Where   Where               `yaml:"where"`
 	// Expect is "<= X", ">= X" or "X .. Y".
 	Expect string `yaml:"expect"`
+	// Why says why it holds, or does not.
+	Why string `yaml:"why"`
 }
 
 // Scalar is a number, a text or a truth value, as text.
@@ -395,7 +418,7 @@ func (c *checker) check() {
 }
 
 func (c *checker) checkFactors() {
-	seen := map[string]bool{"port": true, "limit": true}
+	seen := map[string]bool{"port": true, "limit": true, archiveName: true}
 	if len(c.e.Factors) > maxFactors {
 		c.fail("$.factors", "%d factors: give at most %d", len(c.e.Factors), maxFactors)
 		return

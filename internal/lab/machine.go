@@ -125,11 +125,11 @@ func (l *Lab) runInMachine(ctx context.Context, run Run, at Place) (*Record, err
 // machineFiles are the files that a run needs: its own, the JDK, and the C
 // library that the JDK brings along beside it, if it does.
 func (l *Lab) machineFiles(run Run, java fit.Java) ([]string, error) {
-	spec, err := run.spec(Place{Dir: l.Dir}, 1)
+	spec, err := run.spec(Place{Java: java, Dir: l.Dir}, 1)
 	if err != nil {
 		return nil, err
 	}
-	files := append(slices.Clone(spec.Files), java.Home)
+	files := append(slices.DeleteFunc(slices.Clone(spec.Files), func(f string) bool { return strings.Contains(f, archiveMark) }), java.Home)
 	interpreter, err := interpreterOf(java.Path)
 	if err != nil {
 		return nil, err
@@ -200,6 +200,10 @@ func RunJob(ctx context.Context, name string, r runner.Runner, w io.Writer) erro
 		}
 	}
 	l := &Lab{Experiment: &Experiment{Search: job.Search, Measure: job.Measure}, Dir: job.Dir}
+	if l.archives, err = newArchives(name + archivesSuffix); err != nil {
+		return err
+	}
+	defer l.archives.remove()
 	rec, err := l.measure(ctx, job.Run, Place{Runner: r, Java: job.Java, Dir: job.Dir, Env: os.Environ()})
 	if err != nil {
 		return err

@@ -99,6 +99,12 @@ func (e *Experiment) resolve(labels []string) Run {
 			continue
 		}
 		run.Options = append(run.Options, v.Options...)
+		if v.Launcher != nil {
+			run.Launcher = v.Launcher
+		}
+		if v.Train != nil {
+			run.Train = v.Train
+		}
 		for k, value := range v.Env {
 			env[k] = value
 		}
@@ -146,7 +152,10 @@ func (r Run) apply(put func(string) string) Run {
 		}
 		return out
 	}
-	r.Options, r.Command = list(r.Options), list(r.Command)
+	r.Launcher, r.Options, r.Command = list(r.Launcher), list(r.Options), list(r.Command)
+	if r.Train != nil {
+		r.Train = &Train{list(r.Train.Options), list(r.Train.Then)}
+	}
 	env := make(map[string]Scalar, len(r.Env))
 	for k, v := range r.Env {
 		env[k] = Scalar(put(string(v)))
@@ -209,7 +218,7 @@ func (e *Experiment) Plan() []Job {
 }
 
 func (c *checker) checkRun() {
-	known := []string{"port"}
+	known := []string{"port", archiveName}
 	for _, f := range c.e.Factors {
 		known = append(known, f.Name)
 	}
@@ -219,7 +228,8 @@ func (c *checker) checkRun() {
 	runs := []Run{c.e.Run}
 	for _, f := range c.e.Factors {
 		for _, v := range f.Variants {
-			runs = append(runs, Run{JDK: v.JDK, Image: v.Image, Options: v.Options, Env: v.Env, Limit: v.Limit, CPUs: v.CPUs, Cpuset: v.Cpuset, Machine: v.Machine})
+			runs = append(runs, Run{JDK: v.JDK, Image: v.Image, Launcher: v.Launcher, Options: v.Options, Env: v.Env, Limit: v.Limit, CPUs: v.CPUs, Cpuset: v.Cpuset,
+				Train: v.Train, Machine: v.Machine})
 		}
 	}
 	for _, r := range runs {
@@ -237,6 +247,9 @@ func (c *checker) checkRun() {
 			_, err := cell.Run.spec(Place{Dir: "/"}, 1)
 			if err == nil {
 				err = cell.Run.checkPlace()
+			}
+			if err == nil {
+				err = cell.Run.checkTraining()
 			}
 			if err == nil && cell.Run.Machine != nil {
 				_, err = cell.Run.Machine.options()

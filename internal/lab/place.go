@@ -37,6 +37,8 @@ func (r Run) checkPlace() error {
 		return errors.New("runner: docker and image go together: give both")
 	case r.Image != "" && r.JDK != "":
 		return errors.New("the JDK is the image's: leave out jdk")
+	case r.Image != "" && r.Train != nil:
+		return errors.New("no class archive is made in images: leave out train, or runner and image")
 	case r.Image != "" && r.Machine != nil:
 		return errors.New("a virtual machine has no Docker Engine: leave out machine, or runner and image")
 	}

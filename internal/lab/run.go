@@ -39,6 +39,8 @@ type Lab struct {
 	Self string
 	// Observe is told of each step; nil is nobody.
 	Observe func(Event)
+
+	archives *archives
 }
 
 // Event tells what the lab does.
@@ -68,6 +70,10 @@ func (l *Lab) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if l.archives, err = newArchives(l.Results.file.Name() + archivesSuffix); err != nil {
+		return err
+	}
+	defer l.archives.remove()
 	jobs := l.Pending()
 	begin := time.Now()
 	for i, j := range jobs {
@@ -121,10 +127,12 @@ func (l *Lab) measure(ctx context.Context, run Run, at Place) (*Record, error) {
 	t := &tester{lab: l, run: run, at: at}
 	var o *observation
 	var err error
-	if l.Experiment.Search == nil {
-		o, err = t.once(ctx, nil, 0)
-	} else {
-		o, err = t.search(ctx, l.Experiment.Search)
+	if err = t.train(ctx); err == nil {
+		if l.Experiment.Search == nil {
+			o, err = t.once(ctx, nil, 0)
+		} else {
+			o, err = t.search(ctx, l.Experiment.Search)
+		}
 	}
 	if err != nil {
 		return nil, err
@@ -168,7 +176,6 @@ func (t *tester) once(ctx context.Context, names map[string]string, limit int64)
 	if limit > 0 {
 		spec.Limits.MemoryBytes = limit
 	}
-	spec.Args = append([]string{t.at.Java.Path}, spec.Args...)
 	spec.JavaHome = t.at.Java.Home
 	o := &observation{}
 	spec.Weigh = func(ctx context.Context, pid int) (*footprint.Footprint, error) {
@@ -240,11 +247,12 @@ func freePort() (int, error) {
 	return l.Addr().(*net.TCPAddr).Port, nil
 }
 
-// spec is the trial of a run, without the launcher.
+// spec is the trial of a run at a place.
 func (r Run) spec(at Place, port int) (trial.Spec, error) {
 	number := strconv.Itoa(port)
 	r = r.replace(func(name string) (string, bool) { return number, name == "port" })
-	s := trial.Spec{Args: append(slices.Clone(r.Options), r.Command...), Dir: at.Dir, Env: r.environ(at.Env), ReadyTimeout: time.Duration(r.ReadyTimeout),
+	java := cmp.Or(at.Java.Path, "java")
+	s := trial.Spec{Args: append(slices.Concat([]string{java}, r.Options), r.Command...), Dir: at.Dir, Env: r.environ(at.Env), ReadyTimeout: time.Duration(r.ReadyTimeout),
 		Duration: time.Duration(r.Settle)}
 	var err error
 	if s.Limits, err = r.limits(); err != nil {
@@ -277,17 +285,29 @@ func (r Run) spec(at Place, port int) (trial.Spec, error) {
 	if err != nil {
 		return s, err
 	}
-	command, err := jvmopts.Parse(append([]string{"java"}, s.Args...))
+	command, err := jvmopts.Parse(s.Args)
 	if err != nil {
 		return s, err
 	}
 	for _, f := range command.Files() {
-		if !filepath.IsAbs(f) {
-			f = filepath.Join(at.Dir, f)
+		s.Files = append(s.Files, absolute(at.Dir, f))
+	}
+	if len(r.Launcher) > 0 {
+		if !strings.Contains(r.Launcher[0], "/") {
+			return s, fmt.Errorf("launcher %q: give its path, such as ./%s", r.Launcher[0], r.Launcher[0])
 		}
-		s.Files = append(s.Files, f)
+		program := absolute(at.Dir, r.Launcher[0])
+		s.Args = slices.Concat([]string{program}, r.Launcher[1:], s.Args)
+		s.Files = append(s.Files, program)
 	}
 	return s, nil
+}
+
+func absolute(dir, file string) string {
+	if filepath.IsAbs(file) {
+		return file
+	}
+	return filepath.Join(dir, file)
 }
 
 // environ is an environment with the run's.

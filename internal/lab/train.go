@@ -1,0 +1,144 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"tare/internal/trial"
+)
+
+const (
+	// archiveName is the name in braces of what training makes.
+	archiveName = "archive"
+	archiveMark = "{" + archiveName + "}"
+	// archivesSuffix makes the name of the folder of archives of that of the
+	// results: who holds the results' lock owns the folder.
+	archivesSuffix = ".archives"
+	// trainGrace is how long a JVM may take to write its archive at its end.
+	trainGrace = 5 * time.Minute
+)
+
+// archives are the class archives of one process of the lab, by the run that
+// made them.
+type archives struct {
+	dir   string
+	files map[string]string
+}
+
+// newArchives removes what a killed lab left in the folder.
+func newArchives(dir string) (*archives, error) {
+	dir, err := filepath.Abs(dir)
+	if err == nil {
+		err = os.RemoveAll(dir)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("class archives of an earlier lab: %w", err)
+	}
+	return &archives{dir, map[string]string{}}, nil
+}
+
+func (a *archives) remove() { _ = os.RemoveAll(a.dir) } // the next lab tries again
+
+// checkTraining says whether {archive} is both made and used.
+func (r Run) checkTraining() error {
+	uses := r
+	uses.Train = nil
+	used := slices.Contains(uses.names(), archiveName)
+	switch {
+	case r.Train == nil && used:
+		return fmt.Errorf("%s is what train makes: give train", archiveMark)
+	case r.Train == nil:
+		return nil
+	case !namesArchive(strings.Join(r.Options, " ")):
+		return fmt.Errorf("train makes %s, which stands in no option of the run", archiveMark)
+	case !namesArchive(strings.Join(slices.Concat(r.Train.Options, r.Train.Then), " ")):
+		return fmt.Errorf("%s stands in no option of train", archiveMark)
+	}
+	return nil
+}
+
+func namesArchive(text string) bool { return strings.Contains(text, archiveMark) }
+
+// training is the run that makes the archive: as the run without it, with
+// ample memory, on the machine where it runs.
+func (r Run) training(options []string) Run {
+	r.Options = slices.Concat(slices.DeleteFunc(slices.Clone(r.Options), namesArchive), options)
+	r.Train, r.Machine, r.Launcher, r.Limit, r.SLO = nil, nil, nil, "", ""
+	return r
+}
+
+// train makes the archive of the run, unless one was made already, and puts it
+// in.
+func (t *tester) train(ctx context.Context) error {
+	if t.run.Train == nil {
+		return nil
+	}
+	steps := *t.run.Train
+	key := (&Experiment{}).Hash(Cell{Run: Run{JDK: Scalar(t.at.Java.Path), Train: &steps, Options: t.run.training(steps.Options).Options, Command: t.run.Command, Load: t.run.Load}})
+	file, ok := t.lab.archives.files[key]
+	if !ok {
+		file = filepath.Join(t.lab.archives.dir, key)
+		if err := t.makeArchive(ctx, steps, file); err != nil {
+			return err
+		}
+		t.lab.archives.files[key] = file
+	}
+	t.run.Train = nil
+	t.run = t.run.replace(func(name string) (string, bool) { return file, name == archiveName })
+	return nil
+}
+
+func (t *tester) makeArchive(ctx context.Context, steps Train, file string) error {
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		return fmt.Errorf("class archive: %w", err)
+	}
+	result, err := t.trainOnce(ctx, steps.Options, file, false)
+	if err == nil && len(steps.Then) > 0 {
+		result, err = t.trainOnce(ctx, steps.Then, file, true)
+	}
+	if err != nil {
+		return fmt.Errorf("class archive: %w", err)
+	}
+	if st, err := os.Stat(file); err != nil || st.Size() == 0 {
+		return fmt.Errorf("no class archive was made: the last run of train was %s, %s: %s", result.Verdict, trial.ExitText(result.Exit),
+			strings.Join(result.Evidence, "; "))
+	}
+	return flush(file)
+}
+
+// trainOnce makes one run of the training; a job ends by itself.
+func (t *tester) trainOnce(ctx context.Context, options []string, file string, job bool) (*trial.Result, error) {
+	port, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	run := t.run.training(options).replace(func(name string) (string, bool) { return file, name == archiveName })
+	spec, err := run.spec(t.at, port)
+	if err != nil {
+		return nil, err
+	}
+	spec.StopGrace = trainGrace
+	if job {
+		spec.Job, spec.Ready, spec.Loader, spec.Targets, spec.ReadyTimeout = true, trial.Ready{}, nil, nil, trainGrace
+	}
+	return trial.Run(ctx, t.at.Runner, spec)
+}
+
+// flush writes the file to its disk: dirty pages cannot be dropped from the
+// page cache, and the run would not be charged for them.
+func flush(name string) error {
+	f, err := os.Open(name)
+	if err != nil {
+		return fmt.Errorf("class archive: %w", err)
+	}
+	if err := errors.Join(f.Sync(), f.Close()); err != nil {
+		return fmt.Errorf("class archive: %w", err)
+	}
+	return nil
+}
