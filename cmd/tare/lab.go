@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -38,7 +39,8 @@ func newLabCommand() *cobra.Command {
   tare lab run stack-size.yaml
   tare lab run stack-size.yaml --where jdk=17 --rounds 1
   tare lab report stack-size.yaml --markdown > stack-size.md
-  tare lab compare stack-size.yaml before.jsonl after.jsonl`,
+  tare lab report stack-size.yaml --html stack-size.html
+  tare lab compare before.jsonl after.jsonl`,
 	}
 	cmd.AddCommand(newLabPlan(), newLabRun(), newLabReport(), newLabCompare(), newLabSchema(), newLabInMachine())
 	return cmd
@@ -95,6 +97,7 @@ func newLabRun() *cobra.Command {
 func newLabReport() *cobra.Command {
 	var o labOptions
 	var markdown bool
+	var html string
 	cmd := &cobra.Command{
 		Use:   "report FILE",
 		Short: "Published beside measured, claims judged",
@@ -105,34 +108,46 @@ func newLabReport() *cobra.Command {
 				return err
 			}
 			out := cmd.OutOrStdout()
-			if markdown {
-				return report.LabMarkdown(out, lab.Analyse(e, r), "tare lab run "+filepath.Base(args[0]))
+			set, made := lab.Analyse(e, r), "tare lab run "+filepath.Base(args[0])
+			switch {
+			case html != "":
+				return writeLabPage(html, set, made)
+			case markdown:
+				return report.LabMarkdown(out, set, made)
 			}
-			return report.LabText(out, lab.Analyse(e, r), styleOf(out))
+			return report.LabText(out, set, styleOf(out))
 		},
 	}
 	o.flags(cmd)
 	cmd.Flags().BoolVar(&markdown, "markdown", false, "write Markdown")
+	cmd.Flags().StringVar(&html, "html", "", "write a page with plots to this `file`, which needs no network")
+	cmd.MarkFlagsMutuallyExclusive("markdown", "html")
 	return cmd
+}
+
+func writeLabPage(name string, s *lab.Set, made string) error {
+	var page bytes.Buffer
+	if err := report.LabHTML(&page, s, made); err != nil {
+		return err
+	}
+	if err := os.WriteFile(name, page.Bytes(), 0o644); err != nil {
+		return usageError(fmt.Errorf("report: %w", err))
+	}
+	return nil
 }
 
 func newLabCompare() *cobra.Command {
 	return &cobra.Command{
-		Use:   "compare FILE RESULTS-A RESULTS-B",
+		Use:   "compare RESULTS-A RESULTS-B",
 		Short: "Which differences between two result sets are real",
-		Args:  labArgs(3, "an experiment file and two results files"),
+		Args:  labArgs(2, "two results files"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			e, err := readExperiment(args[0])
-			if err != nil {
-				return err
-			}
-			var sets [2]*lab.Set
-			for i, name := range args[1:] {
-				r, err := readResults(name)
-				if err != nil {
+			var sets [2]*lab.Results
+			for i, name := range args {
+				var err error
+				if sets[i], err = readResults(name); err != nil {
 					return err
 				}
-				sets[i] = lab.Analyse(e, r)
 			}
 			out := cmd.OutOrStdout()
 			return report.LabDifferences(out, lab.Compare(sets[0], sets[1]), styleOf(out))

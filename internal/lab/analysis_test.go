@@ -2,7 +2,6 @@ package lab
 
 import (
 	"math"
-	"math/rand/v2"
 	"strings"
 	"testing"
 )
@@ -57,44 +56,6 @@ func TestJudge(t *testing.T) {
 				t.Errorf("interval %+v, want about %g", c, tt.center)
 			}
 		})
-	}
-}
-
-// Two samples of the same distribution differ by chance about as often as the
-// test says, and a real difference is found.
-func TestCompare(t *testing.T) {
-	claim := "  - {text: t, measure: rss, expect: '<= 1B'}\n"
-	rng := rand.New(rand.NewPCG(1, 2))
-	draw := func(mean float64) map[string][]float64 {
-		out := map[string][]float64{}
-		for _, f := range []string{"a", "b"} {
-			for range 8 {
-				out[f] = append(out[f], mean+rng.NormFloat64())
-			}
-		}
-		return out
-	}
-	found, chance := 0, 0
-	const runs = 200
-	for range runs {
-		a := set(t, claim, draw(100))
-		for _, d := range Compare(a, set(t, claim, draw(103))) {
-			if d.Real && d.Effect > 0.5 {
-				found++
-			}
-		}
-		for _, d := range Compare(a, set(t, claim, draw(100))) {
-			if d.Real {
-				chance++
-			}
-		}
-	}
-	if found < 2*runs*95/100 || chance > 2*runs*8/100 {
-		t.Errorf("of %d real differences %d were found, of as many by chance %d", 2*runs, found, chance)
-	}
-	few := Compare(set(t, claim, map[string][]float64{"a": {1, 2}}), set(t, claim, map[string][]float64{"a": {3, 4}}))
-	if few[0].Real || few[0].Warning == "" || few[1].Warning != "not measured in both" {
-		t.Errorf("%+v", few)
 	}
 }
 

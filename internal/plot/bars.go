@@ -120,7 +120,7 @@ func (c Bars) bar(b *canvas, g Group, i int, bar Bar, x, y, scale float64) {
 	end := bar.Value
 	if bar.Low != 0 || bar.High != 0 {
 		end = max(end, bar.High)
-		b.addf(`<path class="base" d="M%s %sH%s"/>`, num(x+bar.Low*scale), num(y+barHeight/2), num(x+bar.High*scale))
+		b.addf(`<path class="spread" d="M%s %sH%s"/>`, num(x+bar.Low*scale), num(y+barHeight/2), num(x+bar.High*scale))
 	}
 	b.text(x+end*scale+5, y+11, "start", "value", decimal(bar.Value)+" "+c.Unit)
 }

@@ -31,6 +31,9 @@ const (
 	Muted Tone = "muted" // the rest
 )
 
+// Palette is tones for things of equal standing.
+var Palette = []Tone{"c0", "c1", "c2", "c3", "c4", "c5", "c6", "c7"}
+
 // Shape is how a point is drawn.
 type Shape int
 
@@ -47,8 +50,17 @@ type Axis struct {
 	// Label names the quantity and its unit.
 	Label string
 	Loose bool
+	// Marks are the values that get a tick, and their names; an axis that has
+	// them is logarithmic. Without, ticks are even.
+	Marks []Mark
 	// Unit stands behind a value in tooltips.
 	Unit string
+}
+
+// Mark is a named value of a logarithmic axis; it must be above 0.
+type Mark struct {
+	At   float64
+	Name string
 }
 
 // Point is a measured point. Low and High are the interval of Y; both zero for
@@ -178,7 +190,7 @@ func (c Chart) layout(width float64) layout {
 			ys = append(ys, r.At)
 		}
 	}
-	l := layout{w: width, right: width - 14, x: newScale(xs, c.X.Loose, int(width/90)), y: newScale(ys, c.Y.Loose, 5)}
+	l := layout{w: width, right: width - 14, x: c.X.scale(xs, int(width/90)), y: newScale(ys, c.Y.Loose, 5)}
 	l.legend = legendLines(c.Series, width)
 	l.top = 30 + 18*float64(len(l.legend))
 	l.bottom = l.top + height - 70
@@ -234,9 +246,15 @@ func (l layout) axes(b *canvas, c Chart) {
 		b.addf(`<path class="grid" d="M%s %sH%s"/>`, num(l.left), num(l.py(t)), num(l.right))
 		b.text(l.left-6, l.py(t)+4, "end", "tick", l.y.format(t))
 	}
-	for _, t := range l.x.ticks() {
-		b.addf(`<path class="grid" d="M%s %sv5"/>`, num(l.px(t)), num(l.bottom))
-		b.text(l.px(t), l.bottom+18, "middle", "tick", l.x.format(t))
+	end := 0.0
+	for _, t := range l.x.marks() {
+		x, half := l.px(t.At), textWidth(t.Name)/2
+		b.addf(`<path class="grid" d="M%s %sv5"/>`, num(x), num(l.bottom))
+		if x-half < end {
+			continue // its name would meet the one before
+		}
+		end = x + half + 4
+		b.text(x, l.bottom+18, "middle", "tick", t.Name)
 	}
 	b.addf(`<path class="base" d="M%s %sH%s"/>`, num(l.left), num(l.bottom), num(l.right))
 	b.text(l.right, l.bottom+36, "end", "axis", c.X.Label)
@@ -438,10 +456,14 @@ func short(v float64) string {
 
 // style is within each SVG, which so can stand alone too.
 const style = `.plot{--main:#1f6feb;--other:#8250df;--bad:#c4320a;--muted:#8b95a1;--ink:#1d2329;--soft:#5a6570;--grid:#e3e7eb;--base:#9aa4ae;` +
+	`--c0:#0969b8;--c1:#b4490a;--c2:#12805c;--c3:#a3327b;--c4:#7a6200;--c5:#5b4fc4;--c6:#b3261e;--c7:#50606e;` +
 	`font-family:system-ui,sans-serif;max-width:100%;height:auto;display:block;fill:var(--ink)}` +
-	`@media (prefers-color-scheme:dark){.plot{--main:#6cb0ff;--other:#c79bff;--bad:#ff8a65;--muted:#77828d;--ink:#e6eaee;--soft:#a3adb7;--grid:#2b3239;--base:#5c6670}}` +
-	`@media print{.plot{--main:#1f6feb;--other:#8250df;--bad:#c4320a;--muted:#8b95a1;--ink:#000;--soft:#444;--grid:#ddd;--base:#888}}` +
+	`@media (prefers-color-scheme:dark){.plot{--main:#6cb0ff;--other:#c79bff;--bad:#ff8a65;--muted:#77828d;--ink:#e6eaee;--soft:#a3adb7;--grid:#2b3239;--base:#5c6670;` +
+	`--c0:#5cb3f5;--c1:#f0904f;--c2:#4ccb9c;--c3:#ec86c6;--c4:#d6bb3f;--c5:#a79df5;--c6:#f58a82;--c7:#a5b3c0}}` +
+	`@media print{.plot{--main:#1f6feb;--other:#8250df;--bad:#c4320a;--muted:#8b95a1;--ink:#000;--soft:#444;--grid:#ddd;--base:#888;` +
+	`--c0:#0969b8;--c1:#b4490a;--c2:#12805c;--c3:#a3327b;--c4:#7a6200;--c5:#5b4fc4;--c6:#b3261e;--c7:#50606e}}` +
 	`.plot .main{--c:var(--main)}.plot .other{--c:var(--other)}.plot .bad{--c:var(--bad)}.plot .muted{--c:var(--muted)}` +
 	`.plot .tick,.plot .axis,.plot .value{fill:var(--soft)}.plot .label{font-weight:600}.plot .grid{stroke:var(--grid);fill:none}.plot .base{stroke:var(--base);fill:none}` +
 	`.plot .dot,.plot .bar{fill:var(--c)}.plot .ring{fill:none;stroke:var(--c);stroke-width:2.5}.plot .cross{fill:none;stroke:var(--c);stroke-width:2}` +
-	`.plot .line{fill:none;stroke:var(--c);stroke-width:2}.plot .interval{fill:none;stroke:var(--c);stroke-width:1.5}.plot .rule{fill:none;stroke:var(--c);stroke-dasharray:5 4}`
+	`.plot .c0{--c:var(--c0)}.plot .c1{--c:var(--c1)}.plot .c2{--c:var(--c2)}.plot .c3{--c:var(--c3)}.plot .c4{--c:var(--c4)}.plot .c5{--c:var(--c5)}.plot .c6{--c:var(--c6)}.plot .c7{--c:var(--c7)}` +
+	`.plot .heat{fill:var(--main)}.plot .spread{stroke:var(--ink);stroke-opacity:.6;stroke-width:1.5;fill:none}.plot .line{fill:none;stroke:var(--c);stroke-width:2}.plot .interval{fill:none;stroke:var(--c);stroke-width:1.5}.plot .rule{fill:none;stroke:var(--c);stroke-dasharray:5 4}`

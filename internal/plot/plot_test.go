@@ -109,9 +109,43 @@ func TestBars(t *testing.T) {
 	}}
 	for _, width := range []int{Wide, Narrow} {
 		svg := b.SVG(width)
-		if n := inside(t, svg); n["bar"] != 2+4 || n["value"] != 4 || n["base"] != 1 {
+		if n := inside(t, svg); n["bar"] != 2+4 || n["value"] != 4 || n["spread"] != 1 {
 			t.Errorf("%d wide: %v in %s", width, n, svg)
 		}
+	}
+}
+
+var heat = Heat{Title: "Largest request", Columns: "heap", Rows: "limit", ColumnNames: []string{"16m", "a name <much> too long for its column"}, RowNames: []string{"96m", "128m"},
+	Fields: [][]Field{{{12, "12"}, {math.NaN(), "none"}}, {{30, "30 KiB & more"}, {}}}}
+
+func TestHeat(t *testing.T) {
+	for _, width := range []int{Wide, Narrow} {
+		svg := heat.SVG(width)
+		if n := inside(t, svg); n["heat"] != 2 || n["field"] != 2 || n["tick"] != 4 {
+			t.Errorf("%d wide: %v in %s", width, n, svg)
+		}
+		for _, want := range []string{`fill-opacity="0.06"`, `fill-opacity="0.60"`, "limit 128m, heap 16m: 30 KiB &amp; more"} {
+			if !strings.Contains(svg, want) {
+				t.Errorf("%d wide: no %q in %s", width, want, svg)
+			}
+		}
+	}
+	inside(t, Heat{Title: "nothing"}.SVG(Wide))
+	inside(t, Heat{Title: "ragged", RowNames: []string{"a"}, Fields: [][]Field{{{1, "1"}}, {{2, "2"}}}}.SVG(Wide))
+}
+
+// Points of a logarithmic axis are as far apart as their logarithms.
+func TestLogarithmicAxis(t *testing.T) {
+	a := Axis{Marks: []Mark{{8, "8"}, {1, "1"}, {64, "64"}, {-1, "no"}, {math.Inf(1), "no"}}}
+	s := a.scale([]float64{1, 8, 64}, 5)
+	if one, eight, most := s.share(1), s.share(8), s.share(64); math.Abs((eight-one)-(most-eight)) > 1e-9 || one <= 0 || most >= 1 {
+		t.Errorf("at %g, %g, %g", one, eight, most)
+	}
+	if m := s.marks(); len(m) != 3 || m[0].Name != "1" || m[2].Name != "64" {
+		t.Errorf("%+v", m)
+	}
+	if s := (Axis{Marks: []Mark{{5, "5"}, {5, "five"}}}).scale([]float64{5}, 5); s.named != nil {
+		t.Errorf("one value: %+v", s)
 	}
 }
 
@@ -156,6 +190,9 @@ func FuzzChart(f *testing.F) {
 			return
 		}
 		inside(t, c.SVG(Wide))
+		c.X.Marks = []Mark{{1, label}, {x, label}, {high, label}}
+		inside(t, c.SVG(Narrow))
+		inside(t, Heat{Title: label, Columns: label, ColumnNames: []string{label}, RowNames: []string{label, "b"}, Fields: [][]Field{{{x, label}}, {{y, "y"}}}}.SVG(Narrow))
 		inside(t, Bars{Title: label, Groups: []Group{{label, []Bar{{x, low, high}, {Value: y}}}}}.SVG(Wide))
 	})
 }

@@ -1,12 +1,56 @@
 package plot
 
 import (
+	"cmp"
 	"math"
+	"slices"
 	"strconv"
 )
 
-// scale maps values to shares of an axis. Its ends are ticks.
-type scale struct{ lo, hi, step float64 }
+// scale maps values to shares of an axis. The ends of an even one are ticks; one
+// with names is logarithmic.
+type scale struct {
+	lo, hi, step float64
+	named        []Mark
+}
+
+func (a Axis) scale(values []float64, n int) scale {
+	var named []Mark
+	for _, m := range a.Marks {
+		if m.At >= 1/maxValue && isFinite(m.At) {
+			named = append(named, m)
+		}
+	}
+	if len(named) < 2 {
+		return newScale(values, a.Loose, n)
+	}
+	slices.SortFunc(named, func(a, b Mark) int { return cmp.Compare(a.At, b.At) })
+	s := scale{lo: named[0].At, hi: named[len(named)-1].At, named: named}
+	for _, v := range values {
+		if v >= 1/maxValue {
+			s.lo, s.hi = min(s.lo, v), max(s.hi, v)
+		}
+	}
+	if s.hi/s.lo < 1+1e-9 {
+		return newScale(values, a.Loose, n)
+	}
+	// Room for the names at the ends.
+	room := math.Pow(s.hi/s.lo, 0.04)
+	s.lo, s.hi = s.lo/room, s.hi*room
+	return s
+}
+
+// marks are the ticks with their names.
+func (s scale) marks() []Mark {
+	if s.named != nil {
+		return s.named
+	}
+	var out []Mark
+	for _, t := range s.ticks() {
+		out = append(out, Mark{t, s.format(t)})
+	}
+	return out
+}
 
 // newScale covers values with about n ticks; it starts at zero unless loose.
 func newScale(values []float64, loose bool, n int) scale {
@@ -36,7 +80,12 @@ func niceStep(v float64) float64 {
 }
 
 // share is where a value lies, 0 to 1 within the scale.
-func (s scale) share(v float64) float64 { return (v - s.lo) / (s.hi - s.lo) }
+func (s scale) share(v float64) float64 {
+	if s.named != nil {
+		return min(1, max(0, math.Log(max(v, s.lo)/s.lo)/math.Log(s.hi/s.lo)))
+	}
+	return (v - s.lo) / (s.hi - s.lo)
+}
 
 func (s scale) ticks() []float64 {
 	n := int(math.Round((s.hi - s.lo) / s.step))

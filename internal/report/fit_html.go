@@ -1,9 +1,7 @@
 package report
 
 import (
-	"crypto/sha256"
 	_ "embed"
-	"encoding/base64"
 	"fmt"
 	"html/template"
 	"io"
@@ -16,12 +14,6 @@ import (
 
 //go:embed fit.html
 var fitPage string
-
-//go:embed fit.css
-var fitStyle string
-
-//go:embed sort.js
-var sortScript string
 
 var fitTemplate = template.Must(template.New("fit").Parse(fitPage))
 
@@ -72,9 +64,8 @@ type trialRow struct {
 // FitHTML writes a fit as one HTML page that needs no network; failure is why
 // there is no recommendation, or nil.
 func FitHTML(w io.Writer, r *fit.Result, failure error) error {
-	sum := sha256.Sum256([]byte(sortScript))
-	v := fitView{Title: subject(r), Plots: fitPlots(r), Trials: trialRows(r), Conditions: conditions(r), Style: template.CSS(fitStyle), Script: template.JS(sortScript),
-		Policy: "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"}
+	v := fitView{Title: subject(r), Plots: fitPlots(r), Trials: trialRows(r), Conditions: conditions(r), Style: template.CSS(pageStyle), Script: template.JS(sortScript),
+		Policy: pagePolicy()}
 	for _, warning := range r.Warnings {
 		v.Warnings = append(v.Warnings, linux.Printable(warning))
 	}

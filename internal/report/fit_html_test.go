@@ -82,6 +82,19 @@ func writePage(t *testing.T, r *fit.Result, failure error) string {
 	return "file://" + file
 }
 
+// views are how pages are looked at.
+var views = map[string]browsertest.View{"desk": {Width: 1280, Height: 900}, "dark": {Width: 1280, Height: 900, Dark: true}, "phone": {Width: 390, Height: 844},
+	"phone-dark": {Width: 390, Height: 844, Dark: true}, "print": {Width: 794, Height: 1123, Print: true}}
+
+func checkWidth(t *testing.T, page *browsertest.Page) {
+	t.Helper()
+	var overflow int
+	page.Eval(t, "document.documentElement.scrollWidth - document.documentElement.clientWidth", &overflow)
+	if overflow > 0 {
+		t.Errorf("%d pixels wider than the screen", overflow)
+	}
+}
+
 // The page in a browser: on a desk, on a phone, dark and printed.
 func TestFitHTMLInABrowser(t *testing.T) {
 	browser := browsertest.Start(t)
@@ -96,8 +109,6 @@ func TestFitHTMLInABrowser(t *testing.T) {
 		{"failed", failedResult(t), errors.New("no limit could be confirmed: at 512 MiB a run was oom-killed"), 1, 8},
 		{"without-load", withoutLoad(t), nil, 2, 6},
 	}
-	views := map[string]browsertest.View{"desk": {Width: 1280, Height: 900}, "dark": {Width: 1280, Height: 900, Dark: true}, "phone": {Width: 390, Height: 844},
-		"phone-dark": {Width: 390, Height: 844, Dark: true}, "print": {Width: 794, Height: 1123, Print: true}}
 	for _, tt := range tests {
 		page := browser.Open(t, writePage(t, tt.result, tt.failure), views["desk"])
 		for name, v := range views {
@@ -107,11 +118,7 @@ func TestFitHTMLInABrowser(t *testing.T) {
 			t.Run(tt.name+"/"+name, func(t *testing.T) {
 				page.Look(t, v)
 				checkDrawn(t, page, tt.plots)
-				var overflow int
-				page.Eval(t, "document.documentElement.scrollWidth - document.documentElement.clientWidth", &overflow)
-				if overflow > 0 {
-					t.Errorf("%d pixels wider than the screen", overflow)
-				}
+				checkWidth(t, page)
 				if *pictures != "" {
 					page.Screenshot(t, filepath.Join(*pictures, tt.name+"-"+name+".png"))
 				}
@@ -137,9 +144,9 @@ func checkDrawn(t *testing.T, page *browsertest.Page, plots int) {
 	}
 	page.Eval(t, `[...document.querySelectorAll("svg.plot")].filter(s => s.getClientRects().length > 0).map(s => {
 		const box = s.getBoundingClientRect(), scale = box.width / s.viewBox.baseVal.width;
-		const out = [...s.querySelectorAll("text,.dot,.ring,.cross,.bar,.line")].filter(e => { const r = e.getBoundingClientRect();
+		const out = [...s.querySelectorAll("text,.dot,.ring,.cross,.bar,.line,.heat")].filter(e => { const r = e.getBoundingClientRect();
 			return r.left < box.left - 1 || r.right > box.right + 1 || r.top < box.top - 1 || r.bottom > box.bottom + 1; });
-		return {kind: s.dataset.plot, name: s.querySelector("title").textContent, marks: s.querySelectorAll(".dot,.bar").length, outside: out.map(e => e.outerHTML), font: 12 * scale};
+		return {kind: s.dataset.plot, name: s.querySelector("title").textContent, marks: s.querySelectorAll(".dot,.bar,.heat").length, outside: out.map(e => e.outerHTML), font: 12 * scale};
 	})`, &seen)
 	if len(seen) != plots {
 		t.Errorf("%d plots are visible, want %d", len(seen), plots)

@@ -3,7 +3,9 @@ package report
 import (
 	"fmt"
 	"io"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -12,14 +14,18 @@ import (
 	"tare/internal/linux"
 )
 
-// labDoc is the report of an experiment as a sequence of blocks: the terminal
-// and Markdown differ only in how they write one.
+// labDoc is the report of an experiment as a sequence of blocks: terminal,
+// Markdown and page differ only in how they write one.
 type labDoc interface {
 	heading(text string)
 	paragraph(text string)
-	// item is a word of judgement and what it judges, with the evidence.
-	item(word, text, evidence string)
-	table(align []Align, rows [][]string)
+	// item is a word of judgement and what it judges, with the evidence and,
+	// unless empty, the reason.
+	item(word, text, evidence, why string)
+	// table has its head in the first row.
+	table(align []Align, rows [][]cell)
+	// measure is where a measure's plots are shown, by what shows any.
+	measure(s *lab.Set, name string)
 }
 
 // LabText writes the report of an experiment for a terminal.
@@ -69,7 +75,7 @@ func labClaims(d labDoc, s *lab.Set) {
 	}
 	d.heading("Claims")
 	for _, j := range judged {
-		d.item(string(j.Judgement), j.Claim.Text, claimExpectation(j)+"; measured "+claimMeasured(j))
+		d.item(string(j.Judgement), j.Claim.Text, claimExpectation(j)+"; measured "+claimMeasured(j), j.Claim.Why)
 	}
 	d.paragraph("In brackets: 95 % intervals. A claim is confirmed where the whole interval is as expected, refuted where none of it is, else unclear.")
 }
@@ -125,16 +131,51 @@ func labPublished(d labDoc, s *lab.Set) {
 	if len(beside) == 0 {
 		return
 	}
-	rows := [][]string{{"cell", "measure", "published", "measured here", "ratio", "note"}}
-	for _, b := range beside {
-		ratio := "-"
+	rows := [][]cell{headCells("", "cell", "measure", "published", "measured here", "ratio", "note")}
+	var whys []string
+	of := map[string][]string{} // the numbers of the rows that a reason is for
+	for i, b := range beside {
+		number := strconv.Itoa(i + 1)
+		ratio := noCell
 		if m, _, _, ok := b.Measured.Median(); ok && b.Value > 0 {
-			ratio = fmt.Sprintf("%.2f", m/b.Value)
+			ratio = cell{fmt.Sprintf("%.2f", m/b.Value), m / b.Value}
 		}
-		rows = append(rows, []string{b.Where, b.Published.Measure, b.Unit.Format(b.Value), sampleText(b.Measured, b.Unit), ratio, b.Published.Note})
+		rows = append(rows, []cell{{number, float64(i)}, textCell(b.Where), textCell(b.Published.Measure), {b.Unit.Format(b.Value), b.Value}, sampleCell(b.Measured, b.Unit), ratio,
+			textCell(b.Published.Note)})
+		if why := oneLine(b.Published.Why); why != "" {
+			if of[why] == nil {
+				whys = append(whys, why)
+			}
+			of[why] = append(of[why], number)
+		}
 	}
 	d.heading("Published beside measured")
-	d.table([]Align{Left, Left, Right, Right, Right, Left}, rows)
+	d.table([]Align{Right, Left, Left, Right, Right, Right, Left}, rows)
+	for _, why := range whys {
+		d.paragraph(strings.Join(of[why], ", ") + ": " + why)
+	}
+}
+
+// oneLine is a text of several lines as one.
+func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
+
+// noCell stands where nothing was measured; it is sorted first.
+var noCell = cell{"-", -1}
+
+// textCell is sorted by its number if it is one, else by its text.
+func textCell(text string) cell {
+	if v, ok := level(text); ok {
+		return cell{text, v}
+	}
+	return cell{text, math.NaN()}
+}
+
+func headCells(texts ...string) []cell {
+	var out []cell
+	for _, t := range texts {
+		out = append(out, cell{Text: t})
+	}
+	return out
 }
 
 // labMeasure writes one measure: a row for each combination of the factors but
@@ -144,31 +185,35 @@ func labMeasure(d labDoc, s *lab.Set, name string) {
 	m, _ := lab.MeasureNamed(name)
 	d.heading(name)
 	d.paragraph(m.Help + "; median (smallest … largest)")
+	d.measure(s, name)
 	if len(e.Factors) < 2 {
 		labList(d, s, name, m.Unit)
 		return
 	}
 	column := slices.IndexFunc(e.Factors, func(f lab.Factor) bool { return f.Name == e.Columns })
 	columns, rows := pivot(s, column)
-	head, align := []string{}, []Align{}
+	head, align := []cell{}, []Align{}
 	for i, f := range e.Factors {
 		if i != column {
-			head, align = append(head, f.Name), append(align, Left)
+			head, align = append(head, cell{Text: f.Name}), append(align, Left)
 		}
 	}
 	for _, c := range columns {
-		head, align = append(head, e.Columns+" "+c), append(align, Right)
+		head, align = append(head, cell{Text: e.Columns + " " + c}), append(align, Right)
 	}
-	table := [][]string{head}
+	table := [][]cell{head}
 	for _, r := range rows {
-		line := slices.Clone(r.labels)
+		var line []cell
+		for _, l := range r.labels {
+			line = append(line, textCell(l))
+		}
 		for _, c := range columns {
-			cell, ok := r.cells[c]
+			results, ok := r.cells[c]
 			if !ok {
-				line = append(line, "")
+				line = append(line, cell{"", -2})
 				continue
 			}
-			line = append(line, sampleText(cell.Sample(name), m.Unit))
+			line = append(line, sampleCell(results.Sample(name), m.Unit))
 		}
 		table = append(table, line)
 	}
@@ -178,12 +223,12 @@ func labMeasure(d labDoc, s *lab.Set, name string) {
 // labList writes one measure of an experiment with one factor or none: a line
 // for each cell.
 func labList(d labDoc, s *lab.Set, name string, u lab.Unit) {
-	rows := [][]string{{"", name}}
+	rows := [][]cell{headCells("", name)}
 	for _, f := range s.Experiment.Factors {
-		rows[0][0] = f.Name
+		rows[0][0].Text = f.Name
 	}
 	for _, c := range s.Cells {
-		rows = append(rows, []string{strings.Join(c.Cell.Labels, ""), sampleText(c.Sample(name), u)})
+		rows = append(rows, []cell{textCell(strings.Join(c.Cell.Labels, "")), sampleCell(c.Sample(name), u)})
 	}
 	d.table([]Align{Left, Right}, rows)
 }
@@ -209,6 +254,15 @@ func pivot(s *lab.Set, column int) (columns []string, rows []labRow) {
 		rows[i].cells[label] = c
 	}
 	return columns, rows
+}
+
+// sampleCell is sorted by the median.
+func sampleCell(s lab.Sample, u lab.Unit) cell {
+	c := cell{sampleText(s, u), noCell.Sort}
+	if m, _, _, ok := s.Median(); ok {
+		c.Sort = m
+	}
+	return c
 }
 
 // sampleText is the median and the range of a sample, and how many runs failed.
@@ -291,10 +345,10 @@ func sortedWarnings(m map[string]int) []string {
 }
 
 // LabDifferences writes what changed between two result sets.
-func LabDifferences(w io.Writer, differences []lab.Difference, st Style) error {
+func LabDifferences(w io.Writer, c lab.Comparison, st Style) error {
 	rows := [][]string{{"cell", "measure", "A", "B", "change", "p", "effect", ""}}
 	isReal := 0
-	for _, d := range differences {
+	for _, d := range c.Differences {
 		word := "within noise"
 		if d.Real {
 			isReal++
@@ -308,7 +362,18 @@ func LabDifferences(w io.Writer, differences []lab.Difference, st Style) error {
 			fmt.Sprintf("%.3f", d.P), fmt.Sprintf("%+.2f", d.Effect), word})
 	}
 	p := &printer{w: w}
-	p.line("%d of %d differences are real: p < 0.05 by the Mann–Whitney U test.", isReal, len(differences))
+	p.line("%d of %d differences are real: p < 0.05 by the Mann–Whitney U test.", isReal, len(c.Differences))
+	if n := len(c.Differences); n >= 20 {
+		p.line("By chance alone, about %d would be.", n/20)
+	}
+	for _, only := range []struct {
+		set   string
+		cells []string
+	}{{"A", c.OnlyA}, {"B", c.OnlyB}} {
+		if len(only.cells) > 0 {
+			p.line("%d cells are only in %s, such as %s.", len(only.cells), only.set, linux.Printable(only.cells[0]))
+		}
+	}
 	p.line("")
 	p.table("  ", []Align{Left, Left, Right, Right, Right, Right, Right, Left}, rows)
 	p.line("")
@@ -330,7 +395,9 @@ func (d *textDoc) paragraph(text string) {
 	d.line("")
 }
 
-func (d *textDoc) item(word, text, evidence string) {
+func (d *textDoc) measure(*lab.Set, string) {} // plots are for pages
+
+func (d *textDoc) item(word, text, evidence, why string) {
 	const indent = 16
 	for i, l := range Wrap(linux.Printable(text), width-indent) {
 		if i == 0 {
@@ -342,16 +409,22 @@ func (d *textDoc) item(word, text, evidence string) {
 	for _, l := range Wrap(linux.Printable(evidence), width-indent) {
 		d.line("%*s%s", indent, "", d.style.Faint(l))
 	}
+	if why != "" {
+		for _, l := range Wrap(linux.Printable(oneLine(why)), width-indent) {
+			d.line("%*s%s", indent, "", l)
+		}
+	}
 	d.line("")
 }
 
-func (d *textDoc) table(align []Align, rows [][]string) {
-	for i := range rows {
-		for j := range rows[i] {
-			rows[i][j] = linux.Printable(rows[i][j])
+func (d *textDoc) table(align []Align, rows [][]cell) {
+	texts := make([][]string, len(rows))
+	for i, row := range rows {
+		for _, c := range row {
+			texts[i] = append(texts[i], linux.Printable(c.Text))
 		}
 	}
-	d.printer.table("  ", align, rows)
+	d.printer.table("  ", align, texts)
 	d.line("")
 }
 
@@ -367,17 +440,22 @@ func (d *markdownDoc) paragraph(text string) {
 	d.line("")
 }
 
-func (d *markdownDoc) item(word, text, evidence string) {
+func (d *markdownDoc) measure(*lab.Set, string) {}
+
+func (d *markdownDoc) item(word, text, evidence, why string) {
 	d.line("- **%s**: %s", word, linux.Printable(text))
 	d.line("  (%s)", linux.Printable(evidence))
+	if why != "" {
+		d.line("  %s", linux.Printable(oneLine(why)))
+	}
 	d.line("")
 }
 
-func (d *markdownDoc) table(align []Align, rows [][]string) {
+func (d *markdownDoc) table(align []Align, rows [][]cell) {
 	for i, row := range rows {
 		cells := make([]string, len(row))
 		for j, c := range row {
-			cells[j] = markdownText(c)
+			cells[j] = markdownText(c.Text)
 		}
 		d.line("| %s |", strings.Join(cells, " | "))
 		if i == 0 {
