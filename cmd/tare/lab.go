@@ -103,6 +103,9 @@ func newLabReport() *cobra.Command {
 		Short: "Published beside measured, claims judged",
 		Args:  labArgs(1, "an experiment file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if markdown && html != "" {
+				return usageError(errors.New("--markdown and --html are two reports: give one of them"))
+			}
 			e, r, err := o.open(args[0])
 			if err != nil {
 				return err
@@ -121,7 +124,6 @@ func newLabReport() *cobra.Command {
 	o.flags(cmd)
 	cmd.Flags().BoolVar(&markdown, "markdown", false, "write Markdown")
 	cmd.Flags().StringVar(&html, "html", "", "write a page with plots to this `file`, which needs no network")
-	cmd.MarkFlagsMutuallyExclusive("markdown", "html")
 	return cmd
 }
 

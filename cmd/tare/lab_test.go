@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"errors"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -15,6 +17,8 @@ import (
 	"tare/internal/jvmtest"
 	"tare/internal/lab"
 )
+
+var labKills = flag.Int("lab.kills", 5, "how often TestLabSurvivesKills kills the lab")
 
 // experiment writes an experiment file around the memory filler, with more
 // lines at its end, and returns its name.
@@ -93,8 +97,15 @@ func TestLabRunsAndReports(t *testing.T) {
 		t.Errorf("Markdown:\n%s", md)
 	}
 	name := new(labOptions).resultsFile(file)
-	if code, stdout, stderr := labRun(t, "compare", file, name, name); code != exitOK || !strings.HasPrefix(stdout, "0 of 32 differences are real") {
+	if code, stdout, stderr := labRun(t, "compare", name, name); code != exitOK || !strings.HasPrefix(stdout, "0 of 32 differences are real") {
 		t.Errorf("compare: %d %s %s", code, stdout, stderr)
+	}
+	page := filepath.Join(t.TempDir(), "stacks.html")
+	if code, stdout, stderr := labRun(t, "report", file, "--html", page); code != exitOK || stdout != "" {
+		t.Errorf("page: %d %s %s", code, stdout, stderr)
+	}
+	if b, err := os.ReadFile(page); err != nil || strings.Count(string(b), "<svg") != 2*8 || !strings.Contains(string(b), "<h1>Stacks</h1>") {
+		t.Errorf("page: %v, %.300s", err, b)
 	}
 	nothingLeft(t)
 }
@@ -124,6 +135,84 @@ measure: [found]
 	// 64 MiB of heap hold 50 KiB for each of at most 1300 threads.
 	if len(r) != 1 || r[0].Values["found"] < 300 || r[0].Values["found"] > 1311 || r[0].Trials < 4 || r[0].Verdict != "passed" {
 		t.Errorf("%+v\n%s", r, stdout)
+	}
+	nothingLeft(t)
+}
+
+// A search can measure the run of what it found, too.
+func TestLabSearchesALimit(t *testing.T) {
+	file := experiment(t, `factors:
+  - {name: threads, values: [10]}
+  - {name: depth, values: [10]}
+  - {name: xss, values: [512k]}
+repeats: 1
+search: {find: smallest limit}
+measure: [found, rss, row.java-heap, cgroup-peak]
+`)
+	code, stdout, stderr := labRun(t, "run", file)
+	if code != exitOK {
+		t.Fatalf("exit code %d: %s", code, stderr)
+	}
+	r := resultsOf(t, file).Records
+	if len(r) != 1 || r[0].Values["found"] < 16<<20 || r[0].Values["found"] > 128<<20 || r[0].Values["rss"] <= 0 || r[0].Values["row.java-heap"] <= 0 ||
+		r[0].Values["cgroup-peak"] > r[0].Values["found"] || r[0].Trials < 5 {
+		t.Errorf("%+v\n%s", r, stdout)
+	}
+	nothingLeft(t)
+}
+
+// Archives are made before the run, by one run or two, used by it, and removed;
+// a launcher starts it. With -Xshare:on a JVM that cannot use its archive ends.
+func TestLabTrainsAndLaunches(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "archives.yaml")
+	text := fmt.Sprintf(`title: Archives
+run:
+  jdk: %s
+  options: ["-Xshare:on", "-XX:+UseSerialGC", "-Xlog:cds=off"]
+  command: [-jar, %s, memory-filler, "1", "0", "0"]
+  limit: 512m
+  ready: log:^ready$
+  settle: 10ms
+factors:
+  - name: classes
+    variants:
+      - {name: dynamic, options: ["-XX:SharedArchiveFile={archive}"], train: {options: ["-XX:ArchiveClassesAtExit={archive}"]}}
+      - name: static
+        options: ["-XX:SharedArchiveFile={archive}"]
+        train:
+          options: ["-XX:DumpLoadedClassList={archive}.classes"]
+          then: ["-Xshare:dump", "-XX:SharedClassListFile={archive}.classes", "-XX:SharedArchiveFile={archive}"]
+      - {name: exec, launcher: [%s, --]}
+      - {name: JDK}
+repeats: 2
+measure: [row.cds, heap-max, passed]
+claims:
+  - {text: All pass, measure: passed, expect: 1 .. 1}
+`, jvmtest.Java(t, 17), jvmtest.Jar(t, "workloads.jar"), filepath.Join(jvmtest.Root(t), "bin", "tare-exec"))
+	archives := new(labOptions).resultsFile(file) + ".archives"
+	stale := filepath.Join(archives, "of a killed lab")
+	if err := errors.Join(os.WriteFile(file, []byte(text), 0o600), os.Mkdir(archives, 0o700), os.WriteFile(stale, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	code, stdout, stderr := labRun(t, "run", file)
+	if code != exitOK || !strings.Contains(stdout, "confirmed     All pass") {
+		t.Fatalf("exit code %d: %s %s", code, stdout, stderr)
+	}
+	for _, r := range resultsOf(t, file).Records {
+		// A quarter of the limit is the JVM's default; the launcher gives more.
+		if given := r.Values["heap-max"] > 150<<20; given != (r.Cell["classes"] == "exec") || r.Values["row.cds"] < 1<<20 {
+			t.Errorf("%v: %v", r.Cell, r.Values)
+		}
+	}
+	if _, err := os.Stat(archives); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("archives are left: %v", err)
+	}
+	broken := strings.NewReplacer("ArchiveClassesAtExit={archive}", "+PrintCommandLineFlags\", \"-Dx={archive}", "title: Archives", "title: Broken").Replace(text)
+	if err := os.WriteFile(file, []byte(broken), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, stderr := labRun(t, "run", file, "--where", "classes=dynamic"); code != exitFailure || !strings.Contains(stderr, "no class archive was made") {
+		t.Errorf("exit code %d: %s", code, stderr)
 	}
 	nothingLeft(t)
 }
@@ -176,6 +265,9 @@ func TestLabRefusesBadInput(t *testing.T) {
 		{"restricted to nothing", []string{"plan", good, "--where", "xss=3m"}, exitUsage, `factor xss has no value "3m"`},
 		{"restricted by no factor", []string{"plan", good, "--where", "gc=g1"}, exitUsage, `"gc" is no factor`},
 		{"no results", []string{"report", good}, exitUsage, "run the experiment first"},
+		{"no page", []string{"report", good, "--markdown", "--html", "x"}, exitUsage, "give one of them"},
+		{"compare one", []string{"compare", empty}, exitUsage, "lab takes two results files"},
+		{"compare no results", []string{"compare", empty, empty}, exitFailure, "no record of schema tare.lab/1"},
 		{"other results", []string{"run", good, "--results", empty}, exitFailure, "no record of schema tare.lab/1"},
 		{"no such JDK", []string{"run", experiment(t, "") + "x"}, exitUsage, "no such file"},
 	}
@@ -228,8 +320,7 @@ func TestLabSurvivesKills(t *testing.T) {
 		finished = now
 		return len(now)
 	}
-	const kills = 20
-	for range kills {
+	for range *labKills {
 		cmd := exec.Command(tare, "lab", "run", file)
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
