@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -245,6 +246,52 @@ measure: [rss, row.thread-stacks, cgroup-peak, nmt.Thread]
 			t.Errorf("%s is %g", m, r[0].Values[m])
 		}
 	}
+}
+
+// One cell of each experiment that runs on this machine without a search: all
+// that it measures has a value.
+func TestExperimentsRun(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join(jvmtest.Root(t), "experiments", "*.yaml"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d experiments, %v", len(files), err)
+	}
+	const tooSmall = "4m" // the heap that small-heap expects to fail
+	ran := 0
+	for _, file := range files {
+		e, err := readExperiment(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		i := slices.IndexFunc(e.Cells(), func(c lab.Cell) bool {
+			return c.Run.Machine == nil && e.Search == nil && !slices.Contains(c.Labels, tooSmall)
+		})
+		if i < 0 {
+			continue
+		}
+		ran++
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			cell := e.Cells()[i]
+			results := filepath.Join(t.TempDir(), "results.jsonl")
+			where := strings.ReplaceAll(e.Key(cell), " ", ",")
+			if code, _, stderr := labRun(t, "run", file, "--where", where, "--rounds", "1", "--results", results); code != exitOK {
+				t.Fatalf("%s: exit code %d: %s", where, code, stderr)
+			}
+			r, err := readResults(results)
+			if err != nil || len(r.Records) != 1 || r.Records[0].Verdict != "passed" {
+				t.Fatalf("%s: %v, %+v", where, err, r)
+			}
+			for _, m := range e.Measure {
+				// What a collection left is known only if there was one.
+				if _, ok := r.Records[0].Values[m]; !ok && m != "heap-live" {
+					t.Errorf("%s: no %s: %v", where, m, r.Records[0])
+				}
+			}
+		})
+	}
+	if ran < 6 {
+		t.Errorf("%d experiments ran", ran)
+	}
+	nothingLeft(t)
 }
 
 func TestLabRefusesBadInput(t *testing.T) {

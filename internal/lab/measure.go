@@ -60,6 +60,8 @@ var Measures = []Measure{
 		value: ofStatus(func(s *linux.Status) int64 { return s.VmRSS })},
 	{Name: "vmhwm", Unit: Bytes, Help: "VmHWM, the highest VmRSS so far", value: ofStatus(func(s *linux.Status) int64 { return s.VmHWM })},
 	{Name: "unattributed", Unit: Share, Help: "share of the resident memory that has no owner", value: unattributed},
+	{Name: "beside-heap", Unit: Bytes, Help: "resident memory that is not the Java heap", value: besideHeap},
+	{Name: "heap-cover", Unit: Bytes, Help: "MemAvailable less what the Java heap does not use yet: below 0 the heap can outgrow the machine", value: heapCover},
 	{Name: "mem-available", Unit: Bytes, Help: "MemAvailable of the machine at the end", value: memAvailable},
 	{Name: "heap-used", Unit: Bytes, Help: "Java heap in use at the end, garbage included", value: ofHeap(func(h *footprint.Heap) int64 { return h.UsedBytes })},
 	{Name: "heap-max", Unit: Bytes, Help: "the most that the Java heap may grow to", value: ofHeap(func(h *footprint.Heap) int64 { return h.MaxBytes })},
@@ -154,6 +156,22 @@ func ofHeap(bytes func(*footprint.Heap) int64) func(*observation) (float64, bool
 		}
 		return float64(bytes(o.end.Heap)), true
 	}
+}
+
+func besideHeap(o *observation) (float64, bool) {
+	heap, ok := row(footprint.JavaHeap, func(r footprint.Row) *int64 { return &r.ResidentBytes })(o)
+	if !ok {
+		return 0, false
+	}
+	return float64(o.end.RSSBytes) - heap, true
+}
+
+func heapCover(o *observation) (float64, bool) {
+	available, ok := memAvailable(o)
+	if !ok || o.end.Heap == nil {
+		return 0, false
+	}
+	return available - float64(o.end.Heap.MaxBytes-o.end.Heap.UsedBytes), true
 }
 
 func memAvailable(o *observation) (float64, bool) {

@@ -139,7 +139,7 @@ func (l *Lab) measure(ctx context.Context, run Run, at Place) (*Record, error) {
 	}
 	rec.Trials = t.trials
 	if o.trial != nil {
-		rec.Verdict, rec.Evidence, rec.Warnings = string(o.trial.Verdict), o.trial.Evidence, o.trial.Warnings
+		rec.Verdict, rec.Evidence, rec.Warnings, rec.Others = string(o.trial.Verdict), o.trial.Evidence, o.trial.Warnings, o.trial.Others
 	}
 	for _, name := range l.Experiment.Measure {
 		m, _ := MeasureNamed(name)

@@ -289,6 +289,7 @@ func unitSuffix(text string) string {
 func labConditions(d labDoc, s *lab.Set) {
 	var first, last string
 	var jdks, machines []string
+	var others []float64
 	records, trials := 0, 0
 	warnings := map[string]int{}
 	for _, c := range s.Cells {
@@ -310,6 +311,7 @@ func labConditions(d labDoc, s *lab.Set) {
 			for _, w := range r.Warnings {
 				warnings[w]++
 			}
+			others = append(others, r.Others)
 		}
 	}
 	d.heading("Conditions")
@@ -330,10 +332,16 @@ func labConditions(d labDoc, s *lab.Set) {
 	e := s.Experiment
 	d.paragraph(fmt.Sprintf("%s · JDK %s · %s · %d cells, %d of %d runs, %d starts · rounds: %d, each in random order, seed %d", strings.Join(machines, "; "),
 		strings.Join(jdks, ", "), when, len(s.Cells), records, len(s.Cells)*e.Repeats, trials, e.Repeats, e.Seed))
+	if slices.Sort(others); others[records-1] >= worthSaying {
+		d.paragraph(fmt.Sprintf("Others took %.0f … %.0f %% of the machine's processor time meanwhile: times are to be read with that in mind.", 100*others[0], 100*others[records-1]))
+	}
 	for _, w := range sortedWarnings(warnings) {
 		d.paragraph(fmt.Sprintf("Note, in %d runs: %s", warnings[w], linux.Printable(w)))
 	}
 }
+
+// worthSaying is the share of processor time from which on others are named.
+const worthSaying = 0.05
 
 func sortedWarnings(m map[string]int) []string {
 	var out []string

@@ -52,8 +52,8 @@ func labResults(t *testing.T, more float64) *lab.Results {
 				values, verdict = "{}", "oom-killed"
 			}
 			fmt.Fprintf(&lines, `{"schema":"tare.lab/1","hash":%q,"cell":{"jdk":%q,"xss":%q},"round":%d,"time":%q,"jdk":%q,"runner":"cgroup v2","machine":{"kernel":"6.1.0","arch":"amd64","cpus":2,"memoryBytes":25232932864},`+
-				`"trials":1,"verdict":%q,"warnings":["time in garbage collection is unknown"],"values":%s}`+"\n",
-				e.Hash(c), c.Labels[0], c.Labels[1], round, time.Date(2026, 1, round, 0, 0, 0, 0, time.UTC).Format(time.RFC3339), c.Labels[0], verdict, values)
+				`"trials":1,"verdict":%q,"others":0.%d,"warnings":["time in garbage collection is unknown"],"values":%s}`+"\n",
+				e.Hash(c), c.Labels[0], c.Labels[1], round, time.Date(2026, 1, round, 0, 0, 0, 0, time.UTC).Format(time.RFC3339), c.Labels[0], verdict, round, values)
 		}
 	}
 	r, err := lab.ReadResults(&lines, "x.jsonl")
