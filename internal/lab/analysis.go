@@ -306,6 +306,8 @@ func (u Unit) Format(v float64) string {
 		return strconv.FormatFloat(v, 'f', 3, 64)
 	case Number:
 		return jmh.Quantity(v)
+	case PerSecond:
+		return strconv.FormatFloat(v, 'f', 1, 64) + "/s"
 	}
 	return strconv.FormatFloat(v, 'f', -1, 64)
 }

@@ -34,11 +34,11 @@ type Record struct {
 	Image   string      `json:"image,omitempty"`
 	Machine fit.Machine `json:"machine"`
 	// Trials is how many starts of the program it took.
-	Trials   int      `json:"trials"`
-	Verdict  string   `json:"verdict"`
+	Trials  int    `json:"trials"`
+	Verdict string `json:"verdict"`
 	// Others is the share of the machine's processor time that went to others
 	// while it was measured.
-	Others float64 `json:"others,omitempty"`
+	Others   float64  `json:"others,omitempty"`
 	Evidence []string `json:"evidence,omitempty"`
 	Warnings []string `json:"warnings,omitempty"`
 	// Values are the measures, in the base units; one that could not be
