@@ -201,8 +201,15 @@ func TestSchemaAgrees(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Read(strings.NewReader(string(b)), name); err != nil {
+		e, err := Read(strings.NewReader(string(b)), name)
+		if err != nil {
 			t.Error(err)
+			continue
+		}
+		for _, p := range e.Published {
+			if p.Why == "" {
+				t.Errorf("%s: no reason why %s differs from the published %s", name, p.Measure, p.Value)
+			}
 		}
 		if err := schema.Validate(decoded(t, string(b))); err != nil {
 			t.Errorf("%s: %v", name, err)
