@@ -285,7 +285,7 @@ func (r Run) spec(at Place, port int) (trial.Spec, error) {
 	if err != nil {
 		return s, err
 	}
-	command, err := jvmopts.Parse(s.Args)
+	command, err := jvmopts.Parse(append([]string{"java"}, s.Args[1:]...))
 	if err != nil {
 		return s, err
 	}
