@@ -190,9 +190,9 @@ measure: [row.cds, heap-max, passed]
 claims:
   - {text: All pass, measure: passed, expect: 1 .. 1}
 `, jvmtest.Java(t, 17), jvmtest.Jar(t, "workloads.jar"), filepath.Join(jvmtest.Root(t), "bin", "tare-exec"))
-	archives := new(labOptions).resultsFile(file) + ".archives"
-	stale := filepath.Join(archives, "of a killed lab")
-	if err := errors.Join(os.WriteFile(file, []byte(text), 0o600), os.Mkdir(archives, 0o700), os.WriteFile(stale, nil, 0o600)); err != nil {
+	scratch := new(labOptions).resultsFile(file) + ".scratch"
+	stale := filepath.Join(scratch, "of a killed lab")
+	if err := errors.Join(os.WriteFile(file, []byte(text), 0o600), os.Mkdir(scratch, 0o700), os.WriteFile(stale, nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	code, stdout, stderr := labRun(t, "run", file)
@@ -205,8 +205,8 @@ claims:
 			t.Errorf("%v: %v", r.Cell, r.Values)
 		}
 	}
-	if _, err := os.Stat(archives); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("archives are left: %v", err)
+	if _, err := os.Stat(scratch); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("files are left: %v", err)
 	}
 	broken := strings.NewReplacer("ArchiveClassesAtExit={archive}", "+PrintCommandLineFlags\", \"-Dx={archive}", "title: Archives", "title: Broken").Replace(text)
 	if err := os.WriteFile(file, []byte(broken), 0o600); err != nil {

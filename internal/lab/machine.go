@@ -93,12 +93,10 @@ func (l *Lab) runInMachine(ctx context.Context, run Run, at Place) (*Record, err
 	if err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp("", "tare-lab-")
+	job, err := l.scratch.file("job.json")
 	if err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(dir)
-	job := filepath.Join(dir, "job.json")
 	b, err := json.Marshal(machineJob{l.Dir, java, run, l.Experiment.Search, l.Experiment.Measure})
 	if err != nil {
 		return nil, err
@@ -200,10 +198,10 @@ func RunJob(ctx context.Context, name string, r runner.Runner, w io.Writer) erro
 		}
 	}
 	l := &Lab{Experiment: &Experiment{Search: job.Search, Measure: job.Measure}, Dir: job.Dir}
-	if l.archives, err = newArchives(name + archivesSuffix); err != nil {
+	if l.scratch, err = newScratch(name + scratchSuffix); err != nil {
 		return err
 	}
-	defer l.archives.remove()
+	defer l.scratch.remove()
 	rec, err := l.measure(ctx, job.Run, Place{Runner: r, Java: job.Java, Dir: job.Dir, Env: os.Environ()})
 	if err != nil {
 		return err

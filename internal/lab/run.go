@@ -40,7 +40,7 @@ type Lab struct {
 	// Observe is told of each step; nil is nobody.
 	Observe func(Event)
 
-	archives *archives
+	scratch *scratch
 }
 
 // Event tells what the lab does.
@@ -70,10 +70,10 @@ func (l *Lab) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if l.archives, err = newArchives(l.Results.file.Name() + archivesSuffix); err != nil {
+	if l.scratch, err = newScratch(l.Results.file.Name() + scratchSuffix); err != nil {
 		return err
 	}
-	defer l.archives.remove()
+	defer l.scratch.remove()
 	jobs := l.Pending()
 	begin := time.Now()
 	for i, j := range jobs {

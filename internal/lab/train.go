@@ -17,33 +17,41 @@ const (
 	// archiveName is the name in braces of what training makes.
 	archiveName = "archive"
 	archiveMark = "{" + archiveName + "}"
-	// archivesSuffix makes the name of the folder of archives of that of the
-	// results: who holds the results' lock owns the folder.
-	archivesSuffix = ".archives"
+	// scratchSuffix makes the name of the folder of passing files of that of
+	// the results: who holds the results' lock owns the folder.
+	scratchSuffix = ".scratch"
 	// trainGrace is how long a JVM may take to write its archive at its end.
 	trainGrace = 5 * time.Minute
 )
 
-// archives are the class archives of one process of the lab, by the run that
-// made them.
-type archives struct {
-	dir   string
-	files map[string]string
+// scratch is the passing files of one process of the lab.
+type scratch struct {
+	dir string
+	// archives are class archives by the run that made them.
+	archives map[string]string
 }
 
-// newArchives removes what a killed lab left in the folder.
-func newArchives(dir string) (*archives, error) {
+// newScratch removes what a killed lab left in the folder.
+func newScratch(dir string) (*scratch, error) {
 	dir, err := filepath.Abs(dir)
 	if err == nil {
 		err = os.RemoveAll(dir)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("class archives of an earlier lab: %w", err)
+		return nil, fmt.Errorf("files of an earlier lab: %w", err)
 	}
-	return &archives{dir, map[string]string{}}, nil
+	return &scratch{dir, map[string]string{}}, nil
 }
 
-func (a *archives) remove() { _ = os.RemoveAll(a.dir) } // the next lab tries again
+func (s *scratch) remove() { _ = os.RemoveAll(s.dir) } // the next lab tries again
+
+// file is the path of a file in the folder, which is made.
+func (s *scratch) file(name string) (string, error) {
+	if err := os.MkdirAll(s.dir, 0o755); err != nil {
+		return "", fmt.Errorf("folder for passing files: %w", err)
+	}
+	return filepath.Join(s.dir, name), nil
+}
 
 // checkTraining says whether {archive} is both made and used.
 func (r Run) checkTraining() error {
@@ -81,13 +89,16 @@ func (t *tester) train(ctx context.Context) error {
 	}
 	steps := *t.run.Train
 	key := (&Experiment{}).Hash(Cell{Run: Run{JDK: Scalar(t.at.Java.Path), Train: &steps, Options: t.run.training(steps.Options).Options, Command: t.run.Command, Load: t.run.Load}})
-	file, ok := t.lab.archives.files[key]
+	file, ok := t.lab.scratch.archives[key]
 	if !ok {
-		file = filepath.Join(t.lab.archives.dir, key)
+		var err error
+		if file, err = t.lab.scratch.file(key); err != nil {
+			return err
+		}
 		if err := t.makeArchive(ctx, steps, file); err != nil {
 			return err
 		}
-		t.lab.archives.files[key] = file
+		t.lab.scratch.archives[key] = file
 	}
 	t.run.Train = nil
 	t.run = t.run.replace(func(name string) (string, bool) { return file, name == archiveName })
@@ -95,9 +106,6 @@ func (t *tester) train(ctx context.Context) error {
 }
 
 func (t *tester) makeArchive(ctx context.Context, steps Train, file string) error {
-	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-		return fmt.Errorf("class archive: %w", err)
-	}
 	result, err := t.trainOnce(ctx, steps.Options, file, false)
 	if err == nil && len(steps.Then) > 0 {
 		result, err = t.trainOnce(ctx, steps.Then, file, true)
