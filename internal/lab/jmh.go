@@ -21,7 +21,7 @@ const jmhPrefix = "jmh."
 
 // besideJMH are the other measures that such a run has: those of its group. The
 // process that the lab starts is JMH's own, not the one that is measured.
-var besideJMH = []string{"cgroup-peak", "cgroup-needed", "cpu-time", "passed", foundMeasure}
+var besideJMH = []string{"cgroup-peak", "cgroup-needed", "cpu-time", "passed", foundMeasure, limitMeasure}
 
 // ownFlags are JMH's options that the lab gives itself.
 var ownFlags = []string{"-rf", "-rff"}
