@@ -206,7 +206,7 @@ func fileProcess(t *testing.T, pid int) (jdk string, all map[Owner]filing) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &scan{proc: proc, target: target, vm: &hotspot.VM{}}
+	s := newScan(proc, target)
 	mem := s.readJVM(proc)
 	defer mem.Close()
 	if err := s.readPages(proc); err != nil {

@@ -18,7 +18,7 @@ func weighOutside(t *testing.T, pid int) *Footprint {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &scan{proc: proc, target: target, vm: &hotspot.VM{}}
+	s := newScan(proc, target)
 	s.readOutside(proc)
 	if err := s.readPages(proc); err != nil {
 		t.Fatal(err)

@@ -96,9 +96,14 @@ func WeighTarget(ctx context.Context, target *hotspot.Target, opts Options) (*Fo
 	return f, err
 }
 
+func newScan(proc linux.FS, target *hotspot.Target) *scan {
+	return &scan{proc: proc, target: target, vm: &hotspot.VM{}, vmas: target.VMAs}
+}
+
 func weigh(ctx context.Context, target *hotspot.Target, opts Options) (*Footprint, error) {
 	start := time.Now()
-	s := &scan{proc: opts.Proc, target: target, series: opts.Series, vm: &hotspot.VM{}, vmas: target.VMAs}
+	s := newScan(opts.Proc, target)
+	s.series = opts.Series
 	if target.Musl {
 		s.notes = append(s.notes, muslNote)
 	}
