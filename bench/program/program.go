@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"syscall"
 	"time"
+
+	"tare/internal/deathsig"
 )
 
 // Program is a program that runs until Stop, or until this process ends.
@@ -26,12 +28,11 @@ const StartTimeout = 2 * time.Minute
 // Start starts a program and waits until a line of its output matches ready.
 func Start(ready *regexp.Regexp, name string, args ...string) (*Program, error) {
 	p := &Program{Cmd: exec.Command(name, args...)}
-	p.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	out, err := p.StdoutPipe()
 	if err != nil {
 		return nil, err
 	}
-	if err := p.Cmd.Start(); err != nil {
+	if err := deathsig.Start(p.Cmd, syscall.SIGKILL); err != nil {
 		return nil, err
 	}
 	late := time.AfterFunc(StartTimeout, func() { _ = p.Process.Kill() })

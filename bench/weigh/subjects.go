@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"tare/bench/program"
+	"tare/internal/deathsig"
 	"tare/internal/load"
 )
 
@@ -132,7 +133,6 @@ const (
 func queries(ctx context.Context, p place, port string) error {
 	shell := exec.CommandContext(ctx, p.java, "-Xmx64m", "-cp", p.h2(), "org.h2.tools.Shell", "-user", "sa", "-password", "",
 		"-url", "jdbc:h2:tcp://127.0.0.1:"+port+"/mem:bench;DB_CLOSE_DELAY=-1")
-	shell.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	in, w := io.Pipe()
 	shell.Stdin = in
 	answered := make(chan struct{}, 1)
@@ -144,7 +144,7 @@ func queries(ctx context.Context, p place, port string) error {
 			}
 		}
 	})
-	if err := shell.Start(); err != nil {
+	if err := deathsig.Start(shell, syscall.SIGKILL); err != nil {
 		return err
 	}
 	go func() { _ = shell.Wait(); in.Close() }() // ends with ctx

@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -243,9 +244,10 @@ func (k *killed) last() {
 	k.t.Helper()
 	orphans := k.processes()
 	cmd, lines := k.start()
-	for line := range lines { // it has swept before the first
+	interrupt := sync.OnceFunc(func() { _ = cmd.Process.Signal(os.Interrupt) }) // it may have ended
+	for line := range lines {                                                   // it has swept before the first
 		k.note(line)
-		_ = cmd.Process.Signal(os.Interrupt) // it may have ended
+		interrupt() // once: at the second it would drop everything
 	}
 	_ = cmd.Wait() // the exit code tells
 	if code := cmd.ProcessState.ExitCode(); code != exitInterrupted && code != exitOK {

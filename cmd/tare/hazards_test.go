@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"tare/internal/deathsig"
 	"tare/internal/hotspot"
 	"tare/internal/jvmtest"
 	"tare/internal/linux"
@@ -85,11 +86,7 @@ func start(t *testing.T, cmd *exec.Cmd, ready string) *watched {
 	}
 	defer out.Close()
 	cmd.Stdout, cmd.Stderr = out, out
-	if cmd.SysProcAttr == nil {
-		cmd.SysProcAttr = &syscall.SysProcAttr{}
-	}
-	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
-	if err := cmd.Start(); err != nil {
+	if err := deathsig.Start(cmd, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {

@@ -23,6 +23,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"tare/internal/deathsig"
 )
 
 // Engine is a running Docker Engine.
@@ -62,8 +64,7 @@ func Start(t testing.TB) *Engine {
 	cmd := exec.Command("dockerd", "--host", e.Host, "--data-root", dir+"/data", "--exec-root", dir+"/exec",
 		"--pidfile", dir+"/pid", "--bridge", "none", "--iptables=false", "--cgroup-parent", e.parent)
 	cmd.Stdout, cmd.Stderr = log, log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
-	if err := cmd.Start(); err != nil {
+	if err := deathsig.Start(cmd, syscall.SIGTERM); err != nil {
 		t.Fatalf("%v: run scripts/setup.sh test", err)
 	}
 	ended := make(chan error, 1)

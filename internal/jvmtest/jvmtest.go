@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"tare/internal/cachedir"
+	"tare/internal/deathsig"
 )
 
 // Majors are the JDK versions that tare supports and tests run on.
@@ -123,8 +124,7 @@ func start(t testing.TB, cmd *exec.Cmd) *Process {
 	p := &Process{Cmd: cmd, seen: make(chan struct{}, 1), ended: make(chan struct{})}
 	out, w := io.Pipe()
 	p.Stdout, p.Stderr = w, w
-	p.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := p.Cmd.Start(); err != nil {
+	if err := deathsig.Start(p.Cmd, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
 	go p.collect(out)

@@ -9,12 +9,13 @@ import (
 	"io"
 	"math"
 	"os/exec"
-	"runtime"
 	"strings"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"tare/internal/deathsig"
 )
 
 const (
@@ -52,7 +53,7 @@ func RunCommand(ctx context.Context, args, env []string, stdout, stderr io.Write
 		cmd.Stdout = io.MultiWriter(last, stdout)
 	}
 	cmd.WaitDelay = outputDelay // a process that left the group may hold the output open
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 
 	start := time.Now()
 	err := runGroup(ctx, cmd)
@@ -77,11 +78,7 @@ func runGroup(ctx context.Context, cmd *exec.Cmd) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	// Pdeathsig is sent when the thread that started the child ends: this
-	// one must stay until the child has gone.
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	if err := cmd.Start(); err != nil {
+	if err := deathsig.Start(cmd, syscall.SIGKILL); err != nil {
 		return err
 	}
 	kill := func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) } // ESRCH: nothing is left

@@ -14,13 +14,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
 	"tare/internal/cachedir"
+	"tare/internal/deathsig"
 	"tare/scripts"
 )
 
@@ -71,14 +71,12 @@ func Run(ctx context.Context, opts Options, command []string) (Result, error) {
 	cmd := exec.CommandContext(ctx, script, append(append(args, "--"), command...)...)
 	stdout, stderr := limited{max: maxOutput}, limited{max: maxOutput}
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	// On SIGTERM the script ends the machine and removes its files; also when this process is killed. The kernel sends
-	// the signal when the thread ends that started the script, so this goroutine keeps its thread.
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
+	// On SIGTERM the script ends the machine and removes its files; also when this process is killed.
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = 15 * time.Second
-	err = cmd.Run()
+	if err = deathsig.Start(cmd, syscall.SIGTERM); err == nil {
+		err = cmd.Wait()
+	}
 	result := Result{Output: stdout.String(), ExitCode: cmd.ProcessState.ExitCode()}
 	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
 		return result, fmt.Errorf("%s: %w", script, err)
