@@ -227,7 +227,8 @@ func (c *container) enter(ctx context.Context, spec Spec, gate *gatehouse) error
 		conn.Close()
 		return err
 	}
-	return open(ctx, conn, gateRequest{Args: spec.Args, Env: spec.Env, Dir: spec.Dir, Cold: spec.Cold})
+	return open(ctx, conn, gateRequest{Args: spec.Args, Env: spec.Env, Dir: spec.Dir, Cold: spec.Cold,
+		OneOutput: sameWriter(spec.Stdout, spec.Stderr)})
 }
 
 // watch finds the group of the process, which stands at the gate, and reads it

@@ -49,6 +49,9 @@ type gateRequest struct {
 	Args, Env []string
 	Dir       string
 	Cold      Cold
+	// OneOutput says that stderr is to be stdout, so that one writer gets both
+	// in their order.
+	OneOutput bool
 }
 
 // gateFailure is why it could not.
@@ -117,6 +120,11 @@ func become(r gateRequest) gateFailure {
 	if r.Dir != "" {
 		if err := os.Chdir(r.Dir); err != nil {
 			return failureOf("chdir", r.Dir, err)
+		}
+	}
+	if r.OneOutput {
+		if err := unix.Dup3(1, 2, 0); err != nil {
+			return failureOf("dup", "stdout", err)
 		}
 	}
 	os.Setenv("PATH", pathIn(r.Env))
