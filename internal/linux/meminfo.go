@@ -79,8 +79,11 @@ func ParseTHPMode(r io.Reader) (string, error) {
 		return "", err
 	}
 	for word := range strings.FieldsSeq(string(text)) {
-		if len(word) > 2 && word[0] == '[' && word[len(word)-1] == ']' {
-			return Printable(word[1 : len(word)-1]), nil
+		if len(word) < 3 || word[0] != '[' || word[len(word)-1] != ']' {
+			continue
+		}
+		if mode := word[1 : len(word)-1]; strings.Trim(mode, "abcdefghijklmnopqrstuvwxyz_") == "" {
+			return mode, nil
 		}
 	}
 	return "", fmt.Errorf("no mode in brackets: %.80q", text)
