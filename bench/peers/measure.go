@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -110,10 +109,11 @@ func (m *measurer) record(a attempt, res *trial.Result) record {
 }
 
 func (m *measurer) spec(a attempt) (trial.Spec, error) {
-	p, err := freePlace(m.shape.jdk, m.cache)
+	ports, err := trial.FreePorts(2)
 	if err != nil {
 		return trial.Spec{}, err
 	}
+	p := place{jdk: m.shape.jdk, cache: m.cache, port: ports[0], second: ports[1]}
 	ready, targets, err := m.app.loading(p)
 	if err != nil {
 		return trial.Spec{}, err
@@ -149,20 +149,6 @@ func environ(more ...[]string) []string {
 		env = append(env, e)
 	}
 	return env
-}
-
-// freePlace has two ports that nobody listens at.
-func freePlace(jdk, cache string) (place, error) {
-	p := place{jdk: jdk, cache: cache}
-	for _, port := range []*int{&p.port, &p.second} {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return p, fmt.Errorf("looking for a free port: %w", err)
-		}
-		defer l.Close()
-		*port = l.Addr().(*net.TCPAddr).Port
-	}
-	return p, nil
 }
 
 // noErrors is the objective where the throughput is what is looked for.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -161,7 +160,7 @@ type tester struct {
 // once makes one trial, with more names replaced, and with a limit of its own
 // unless that is 0.
 func (t *tester) once(ctx context.Context, names map[string]string, limit int64) (*observation, error) {
-	port, err := freePort()
+	ports, err := trial.FreePorts(1)
 	if err != nil {
 		return nil, err
 	}
@@ -169,7 +168,7 @@ func (t *tester) once(ctx context.Context, names map[string]string, limit int64)
 		v, ok := names[name]
 		return v, ok
 	})
-	spec, err := run.spec(t.at, port)
+	spec, err := run.spec(t.at, ports[0])
 	if err != nil {
 		return nil, err
 	}
@@ -236,15 +235,6 @@ func readNMT(ctx context.Context, pid int) map[string]int64 {
 		committed[c.Name] = c.CommittedBytes
 	}
 	return committed
-}
-
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, fmt.Errorf("looking for a free port: %w", err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
 }
 
 // spec is the trial of a run at a place.
