@@ -223,7 +223,5 @@ func (b *bench) spec(o *outcome, command []string, home string) (trial.Spec, err
 	return trial.Spec{Args: command, Env: os.Environ(), Limits: runner.Limits{MemoryBytes: o.MiB * mib}, Ready: ready, ReadyTimeout: readyTime,
 		Loader:  trial.HTTPLoad{Plan: load.Plan{Targets: targets, Concurrency: concurrency, Timeout: 10 * time.Second}},
 		Targets: targets, Warmup: warmupTime, Duration: loadTime, JavaHome: home, Files: []string{jar},
-		Weigh: func(ctx context.Context, pid int) (*footprint.Footprint, error) {
-			return footprint.Weigh(ctx, pid, footprint.Options{})
-		}}, nil
+		Weigh: trial.Weigh}, nil
 }

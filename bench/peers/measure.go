@@ -14,7 +14,6 @@ import (
 	"tare/bench/results"
 	"tare/bench/ways"
 	"tare/internal/fit"
-	"tare/internal/footprint"
 	"tare/internal/jarfile"
 	"tare/internal/jvmopts"
 	"tare/internal/load"
@@ -135,9 +134,7 @@ func (m *measurer) spec(a attempt) (trial.Spec, error) {
 		Ready: ready, ReadyTimeout: readyTimeout, Targets: targets, SLO: slo, Probe: a.slo == noErrors,
 		Loader: trial.HTTPLoad{Plan: load.Plan{Targets: targets, Concurrency: concurrency, Timeout: trial.RequestTimeout}},
 		Warmup: a.warmup, Duration: m.load, JavaHome: m.java.Home, Files: parsed.Files(),
-		Weigh: func(ctx context.Context, pid int) (*footprint.Footprint, error) {
-			return footprint.Weigh(ctx, pid, footprint.Options{})
-		}}, nil
+		Weigh: trial.Weigh}, nil
 }
 
 // environ is this process's environment with more; what comes later wins.

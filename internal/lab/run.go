@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"tare/internal/fit"
-	"tare/internal/footprint"
 	"tare/internal/hotspot"
 	"tare/internal/jvmopts"
 	"tare/internal/linux"
@@ -177,9 +176,7 @@ func (t *tester) once(ctx context.Context, names map[string]string, limit int64)
 	}
 	spec.JavaHome = t.at.Java.Home
 	o := &observation{}
-	spec.Weigh = func(ctx context.Context, pid int) (*footprint.Footprint, error) {
-		return footprint.Weigh(ctx, pid, footprint.Options{})
-	}
+	spec.Weigh = trial.Weigh
 	if t.wantsNMT() {
 		spec.Inspect = func(ctx context.Context, pid int) { o.nmt = readNMT(ctx, pid) }
 	}
