@@ -130,22 +130,11 @@ func (m *measurer) spec(a attempt) (trial.Spec, error) {
 	if err != nil {
 		return trial.Spec{}, err
 	}
-	return trial.Spec{Args: args, Env: environ(m.shape.env(), a.env), Limits: runner.Limits{MemoryBytes: a.limit, CPUs: m.shape.cpus},
+	return trial.Spec{Args: args, Env: runner.Environ(os.Environ(), slices.Concat(m.shape.env(), a.env)), Limits: runner.Limits{MemoryBytes: a.limit, CPUs: m.shape.cpus},
 		Ready: ready, ReadyTimeout: readyTimeout, Targets: targets, SLO: slo, Probe: a.slo == noErrors,
 		Loader: trial.HTTPLoad{Plan: load.Plan{Targets: targets, Concurrency: concurrency, Timeout: trial.RequestTimeout}},
 		Warmup: a.warmup, Duration: m.load, JavaHome: m.java.Home, Files: parsed.Files(),
 		Weigh: trial.Weigh}, nil
-}
-
-// environ is this process's environment with more; what comes later wins.
-func environ(more ...[]string) []string {
-	env := os.Environ()
-	for _, e := range slices.Concat(more...) {
-		name, _, _ := strings.Cut(e, "=")
-		env = slices.DeleteFunc(env, func(old string) bool { return strings.HasPrefix(old, name+"=") })
-		env = append(env, e)
-	}
-	return env
 }
 
 // noErrors is the objective where the throughput is what is looked for.

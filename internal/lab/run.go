@@ -299,15 +299,11 @@ func absolute(dir, file string) string {
 
 // environ is an environment with the run's.
 func (r Run) environ(env []string) []string {
-	env = slices.DeleteFunc(slices.Clone(env), func(e string) bool {
-		name, _, _ := strings.Cut(e, "=")
-		_, ours := r.Env[name]
-		return ours
-	})
+	var own []string
 	for _, k := range slices.Sorted(maps.Keys(r.Env)) {
-		env = append(env, k+"="+string(r.Env[k]))
+		own = append(own, k+"="+string(r.Env[k]))
 	}
-	return env
+	return runner.Environ(env, own)
 }
 
 func (r Run) limits() (l runner.Limits, err error) {
