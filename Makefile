@@ -9,7 +9,10 @@ JAVA_SOURCES := $(shell find java -name '*.java' -o -name pom.xml -o -path '*/sr
 JARS         := bin/sysinfo.jar bin/workloads.jar bin/caches.jar
 STATICCHECK  := honnef.co/go/tools/cmd/staticcheck@v0.8.1
 
-.PHONY: build test demo lint fmt fuzz bench bench-truth bench-weigh bench-cost bench-verdicts bench-demo bench-options bench-exec bench-peers bench-kills experiments experiments-full test-go test-java setup-build setup-test clean bench-jmh bench-caches FORCE
+.PHONY: build setup-build setup-test test test-java test-go lint fmt demo fuzz \
+  bench bench-truth bench-weigh bench-cost bench-verdicts bench-demo \
+  bench-options bench-exec bench-peers bench-kills experiments \
+  experiments-full bench-jmh bench-caches clean FORCE
 
 build: setup-build bin/tare bin/tare-exec $(JARS)
 
@@ -65,7 +68,8 @@ demo: build
 	scripts/demo.sh
 
 # Fuzzes every parser of what a JVM, a file, an engine or the network gives,
-# one after the other, FUZZTIME each: FUZZTIME=10m make fuzz.
+# one after the other, FUZZTIME each, and prints the page that is kept as
+# docs/results/fuzz.md: FUZZTIME=10m make fuzz.
 FUZZTIME ?= 30s
 fuzz:
 	@scripts/fuzz.sh $(FUZZTIME)

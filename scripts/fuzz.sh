@@ -3,9 +3,9 @@
 #
 #   scripts/fuzz.sh [TIME [PACKAGE...]]      default: 30s ./...
 #
-# and prints a page with a table of what each has tried. It goes on after a failure, whose
-# input Go leaves in the package's testdata, and exits 1 at the end if there was
-# one. FUZZ_WORKERS is how many processes fuzz one target (2).
+# and prints a page with a table of what each has tried. It goes on after a
+# failure, whose input Go leaves in the package's testdata, and exits 1 at the
+# end if there was one. FUZZ_WORKERS is how many processes fuzz one target (2).
 set -euo pipefail
 shopt -s inherit_errexit
 cd "$(dirname "$0")/.."

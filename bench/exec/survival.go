@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -202,11 +201,12 @@ func (b *bench) runCell(ctx context.Context, r runner.Runner, o *outcome, comman
 }
 
 func (b *bench) spec(o *outcome, command []string, home string) (trial.Spec, error) {
-	port, err := freePort()
+	ports, err := trial.FreePorts(1)
 	if err != nil {
 		return trial.Spec{}, err
 	}
-	base := "http://127.0.0.1:" + strconv.Itoa(port)
+	port := strconv.Itoa(ports[0])
+	base := "http://127.0.0.1:" + port
 	ready, err := trial.ParseReady(base + "/health")
 	if err != nil {
 		return trial.Spec{}, err
@@ -219,20 +219,9 @@ func (b *bench) spec(o *outcome, command []string, home string) (trial.Spec, err
 		}
 		targets = append(targets, target)
 	}
-	command = append(slices.Clone(command), "-jar", jar, "--port", strconv.Itoa(port), "--log-level", "error")
+	command = append(slices.Clone(command), "-jar", jar, "--port", port, "--log-level", "error")
 	return trial.Spec{Args: command, Env: os.Environ(), Limits: runner.Limits{MemoryBytes: o.MiB * mib}, Ready: ready, ReadyTimeout: readyTime,
 		Loader:  trial.HTTPLoad{Plan: load.Plan{Targets: targets, Concurrency: concurrency, Timeout: 10 * time.Second}},
 		Targets: targets, Warmup: warmupTime, Duration: loadTime, JavaHome: home, Files: []string{jar},
-		Weigh: func(ctx context.Context, pid int) (*footprint.Footprint, error) {
-			return footprint.Weigh(ctx, pid, footprint.Options{})
-		}}, nil
-}
-
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
+		Weigh: trial.Weigh}, nil
 }

@@ -20,7 +20,7 @@ type place struct {
 	jdk   string // the major version
 	cache string
 	port  int
-	// second is the port after it, for what an application serves beside.
+	// second is another, for what an application serves beside.
 	second int
 }
 

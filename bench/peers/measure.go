@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,7 +14,6 @@ import (
 	"tare/bench/results"
 	"tare/bench/ways"
 	"tare/internal/fit"
-	"tare/internal/footprint"
 	"tare/internal/jarfile"
 	"tare/internal/jvmopts"
 	"tare/internal/load"
@@ -110,10 +108,11 @@ func (m *measurer) record(a attempt, res *trial.Result) record {
 }
 
 func (m *measurer) spec(a attempt) (trial.Spec, error) {
-	p, err := freePlace(m.shape.jdk, m.cache)
+	ports, err := trial.FreePorts(2)
 	if err != nil {
 		return trial.Spec{}, err
 	}
+	p := place{jdk: m.shape.jdk, cache: m.cache, port: ports[0], second: ports[1]}
 	ready, targets, err := m.app.loading(p)
 	if err != nil {
 		return trial.Spec{}, err
@@ -131,38 +130,11 @@ func (m *measurer) spec(a attempt) (trial.Spec, error) {
 	if err != nil {
 		return trial.Spec{}, err
 	}
-	return trial.Spec{Args: args, Env: environ(m.shape.env(), a.env), Limits: runner.Limits{MemoryBytes: a.limit, CPUs: m.shape.cpus},
+	return trial.Spec{Args: args, Env: runner.Environ(os.Environ(), slices.Concat(m.shape.env(), a.env)), Limits: runner.Limits{MemoryBytes: a.limit, CPUs: m.shape.cpus},
 		Ready: ready, ReadyTimeout: readyTimeout, Targets: targets, SLO: slo, Probe: a.slo == noErrors,
 		Loader: trial.HTTPLoad{Plan: load.Plan{Targets: targets, Concurrency: concurrency, Timeout: trial.RequestTimeout}},
 		Warmup: a.warmup, Duration: m.load, JavaHome: m.java.Home, Files: parsed.Files(),
-		Weigh: func(ctx context.Context, pid int) (*footprint.Footprint, error) {
-			return footprint.Weigh(ctx, pid, footprint.Options{})
-		}}, nil
-}
-
-// environ is this process's environment with more; what comes later wins.
-func environ(more ...[]string) []string {
-	env := os.Environ()
-	for _, e := range slices.Concat(more...) {
-		name, _, _ := strings.Cut(e, "=")
-		env = slices.DeleteFunc(env, func(old string) bool { return strings.HasPrefix(old, name+"=") })
-		env = append(env, e)
-	}
-	return env
-}
-
-// freePlace has two ports that nobody listens at.
-func freePlace(jdk, cache string) (place, error) {
-	p := place{jdk: jdk, cache: cache}
-	for _, port := range []*int{&p.port, &p.second} {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return p, fmt.Errorf("looking for a free port: %w", err)
-		}
-		defer l.Close()
-		*port = l.Addr().(*net.TCPAddr).Port
-	}
-	return p, nil
+		Weigh: trial.Weigh}, nil
 }
 
 // noErrors is the objective where the throughput is what is looked for.

@@ -170,7 +170,7 @@ func askImage(ctx context.Context, d *runner.Docker, args, env []string) (imageF
 		return f, err
 	}
 	if e := p.Exit(); e != (runner.Exit{}) {
-		return f, fmt.Errorf("looking for Java in the image: exit code %d: %s", e.Code, linux.PrintableName(errs.String()))
+		return f, fmt.Errorf("looking for Java in the image: exit code %d: %s", e.Code, linux.PrintableName(strings.TrimSpace(errs.String())))
 	}
 	if err := json.Unmarshal(out.Bytes(), &f); err != nil {
 		return f, fmt.Errorf("looking for Java in the image: %w", err)

@@ -1,6 +1,7 @@
 package footprint
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -111,7 +112,7 @@ func (s *scan) questions() []question {
 			}})
 		}
 	default:
-		s.notes = append(s.notes, "native memory tracking is "+orUnknown(s.vm.NMT)+": start the JVM with -XX:NativeMemoryTracking=detail to have --attach ask for it")
+		s.notes = append(s.notes, "native memory tracking is "+cmp.Or(s.vm.NMT, "unknown")+": start the JVM with -XX:NativeMemoryTracking=detail to have --attach ask for it")
 	}
 	out = append(out, question{"heap in use", "GC.heap_info", func(r io.Reader) error {
 		used, err := hotspot.ParseHeapUsed(r)
@@ -189,13 +190,6 @@ func (s *scan) cost() Cost {
 		c.HeapUsedBytes = *used
 	}
 	return c
-}
-
-func orUnknown(s string) string {
-	if s == "" {
-		return "unknown"
-	}
-	return s
 }
 
 // takeTrackedRegions takes regions and, from the same answer, the sums.

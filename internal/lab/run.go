@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -14,7 +13,6 @@ import (
 	"time"
 
 	"tare/internal/fit"
-	"tare/internal/footprint"
 	"tare/internal/hotspot"
 	"tare/internal/jvmopts"
 	"tare/internal/linux"
@@ -161,7 +159,7 @@ type tester struct {
 // once makes one trial, with more names replaced, and with a limit of its own
 // unless that is 0.
 func (t *tester) once(ctx context.Context, names map[string]string, limit int64) (*observation, error) {
-	port, err := freePort()
+	ports, err := trial.FreePorts(1)
 	if err != nil {
 		return nil, err
 	}
@@ -169,7 +167,7 @@ func (t *tester) once(ctx context.Context, names map[string]string, limit int64)
 		v, ok := names[name]
 		return v, ok
 	})
-	spec, err := run.spec(t.at, port)
+	spec, err := run.spec(t.at, ports[0])
 	if err != nil {
 		return nil, err
 	}
@@ -178,9 +176,7 @@ func (t *tester) once(ctx context.Context, names map[string]string, limit int64)
 	}
 	spec.JavaHome = t.at.Java.Home
 	o := &observation{}
-	spec.Weigh = func(ctx context.Context, pid int) (*footprint.Footprint, error) {
-		return footprint.Weigh(ctx, pid, footprint.Options{})
-	}
+	spec.Weigh = trial.Weigh
 	if t.wantsNMT() {
 		spec.Inspect = func(ctx context.Context, pid int) { o.nmt = readNMT(ctx, pid) }
 	}
@@ -236,15 +232,6 @@ func readNMT(ctx context.Context, pid int) map[string]int64 {
 		committed[c.Name] = c.CommittedBytes
 	}
 	return committed
-}
-
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, fmt.Errorf("looking for a free port: %w", err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
 }
 
 // spec is the trial of a run at a place.
@@ -312,15 +299,11 @@ func absolute(dir, file string) string {
 
 // environ is an environment with the run's.
 func (r Run) environ(env []string) []string {
-	env = slices.DeleteFunc(slices.Clone(env), func(e string) bool {
-		name, _, _ := strings.Cut(e, "=")
-		_, ours := r.Env[name]
-		return ours
-	})
+	var own []string
 	for _, k := range slices.Sorted(maps.Keys(r.Env)) {
-		env = append(env, k+"="+string(r.Env[k]))
+		own = append(own, k+"="+string(r.Env[k]))
 	}
-	return env
+	return runner.Environ(env, own)
 }
 
 func (r Run) limits() (l runner.Limits, err error) {

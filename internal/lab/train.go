@@ -122,12 +122,12 @@ func (t *tester) makeArchive(ctx context.Context, steps Train, file string) erro
 
 // trainOnce makes one run of the training; a job ends by itself.
 func (t *tester) trainOnce(ctx context.Context, options []string, file string, job bool) (*trial.Result, error) {
-	port, err := freePort()
+	ports, err := trial.FreePorts(1)
 	if err != nil {
 		return nil, err
 	}
 	run := t.run.training(options).replace(func(name string) (string, bool) { return file, name == archiveName })
-	spec, err := run.spec(t.at, port)
+	spec, err := run.spec(t.at, ports[0])
 	if err != nil {
 		return nil, err
 	}

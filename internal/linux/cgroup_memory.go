@@ -115,15 +115,6 @@ type MemoryLimit struct {
 	HighDir string
 }
 
-// MemoryLimitOf reads what limits the memory of process pid.
-func (c CgroupFS) MemoryLimitOf(pid int) (MemoryLimit, error) {
-	g, err := c.Group(pid)
-	if err != nil {
-		return MemoryLimit{}, err
-	}
-	return g.MemoryLimit()
-}
-
 // MemoryLimit reads what limits the memory of the group.
 func (g *Group) MemoryLimit() (MemoryLimit, error) {
 	if g.Version == 1 {

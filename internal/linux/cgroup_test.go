@@ -165,15 +165,23 @@ func TestMemoryOfControllerOff(t *testing.T) {
 }
 
 // memory.high of any group on the path counts, the smallest of them.
-func TestMemoryLimitOfHigh(t *testing.T) {
+func TestMemoryLimitHigh(t *testing.T) {
+	limit := func(fs CgroupFS) (MemoryLimit, error) {
+		t.Helper()
+		g, err := fs.Group(100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return g.MemoryLimit()
+	}
 	fs := edited(t, "v2-systemd-6.1", "sys/fs/cgroup/system.slice/app.service/memory.high", "201326592\n")
 	write(t, filepath.Join(fs.root, "sys/fs/cgroup/system.slice/memory.high"), "402653184\n")
-	l, err := fs.MemoryLimitOf(100)
+	l, err := limit(fs)
 	if err != nil || l.Bytes != 256<<20 || l.HighBytes != 192<<20 || l.HighDir != filepath.Join(fs.root, "sys/fs/cgroup/system.slice/app.service") {
 		t.Errorf("%+v, %v", l, err)
 	}
 	fs = edited(t, "v2-systemd-6.1", "sys/fs/cgroup/system.slice/app.service/memory.high", "lots\n")
-	if _, err := fs.MemoryLimitOf(100); err == nil || !strings.Contains(err.Error(), "app.service/memory.high") {
+	if _, err := limit(fs); err == nil || !strings.Contains(err.Error(), "app.service/memory.high") {
 		t.Errorf("error %v", err)
 	}
 }

@@ -71,6 +71,9 @@ func NewDocker(ctx context.Context, opts DockerOptions) (*Docker, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := checkStatic(program); err != nil {
+		return nil, err
+	}
 	image, err := opts.Engine.Image(ctx, opts.Image)
 	if err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -193,7 +194,7 @@ func (g *gatehouse) await(ctx context.Context, proc linux.FS, id string, ended <
 				return nil, 0, nil
 			default:
 			}
-			return nil, 0, cmpError(ctx.Err(), fmt.Errorf("the container does not call: %w", err))
+			return nil, 0, cmp.Or(ctx.Err(), fmt.Errorf("the container does not call: %w", err))
 		}
 		pid, err := peer(conn)
 		if err == nil && pid == 0 {
@@ -205,13 +206,6 @@ func (g *gatehouse) await(ctx context.Context, proc linux.FS, id string, ended <
 		}
 		conn.Close() // somebody else's call
 	}
-}
-
-func cmpError(first, otherwise error) error {
-	if first != nil {
-		return first
-	}
-	return otherwise
 }
 
 // peer is the process at the other end, 0 when it is none of this PID

@@ -36,6 +36,21 @@ func (e *PortInUseError) Error() string {
 	return fmt.Sprintf("port %s is already in use by %s: stop it, or give the application another port", port, who)
 }
 
+// FreePorts are n different TCP ports of the loopback that nobody listened on a
+// moment ago.
+func FreePorts(n int) ([]int, error) {
+	ports := make([]int, 0, n)
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, fmt.Errorf("looking for a free port: %w", err)
+		}
+		defer l.Close() // not sooner: it would be found again
+		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
+	}
+	return ports, nil
+}
+
 const dialTimeout = 500 * time.Millisecond
 
 // checkPorts makes sure that nothing answers where the application will: load

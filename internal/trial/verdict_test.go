@@ -164,12 +164,8 @@ func (l labelled) spec(t *testing.T, home, jar string) Spec {
 		Args: append(args, l.args...), Env: os.Environ(), Dir: t.TempDir(), Limits: runner.Limits{MemoryBytes: l.limit << 20},
 		Ready: ready, ReadyTimeout: timeout, Targets: targets, SLO: objective, JavaHome: home, Files: []string{jar},
 		Loader:   HTTPLoad{load.Plan{Targets: targets, Concurrency: 4, Timeout: 5 * time.Second}},
-		Duration: 4 * time.Second, Weigh: weigh, StopGrace: 20 * time.Second,
+		Duration: 4 * time.Second, Weigh: Weigh, StopGrace: 20 * time.Second,
 	}
-}
-
-func weigh(ctx context.Context, pid int) (*footprint.Footprint, error) {
-	return footprint.Weigh(ctx, pid, footprint.Options{})
 }
 
 // A trial that passes is whole: load, peaks, footprints, live set, and nothing

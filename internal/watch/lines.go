@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -63,14 +64,7 @@ func Lines(ctx context.Context, w io.Writer, s *Session) error {
 
 // title names the JVM.
 func title(f *footprint.Footprint) string {
-	return linux.Printable(fmt.Sprintf("java %s %s · pid %d · %s", orUnknown(f.JDK), orUnknown(f.Collector), f.PID, f.Name))
-}
-
-func orUnknown(s string) string {
-	if s == "" {
-		return "?"
-	}
-	return s
+	return linux.Printable(fmt.Sprintf("java %s %s · pid %d · %s", cmp.Or(f.JDK, "?"), cmp.Or(f.Collector, "?"), f.PID, f.Name))
 }
 
 func header() string {

@@ -3,6 +3,7 @@ package dev.tare.workloads;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.tare.testing.JavaProgram;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Map;
@@ -45,19 +46,12 @@ class HolderTest {
     void theStacksAreReallyWritten() throws Exception {
         try (JavaProgram holder = start(HOLDER)) {
             holder.await("(?m)^ready$");
-            long before = anonymousKb(holder.pid());
+            long before = holder.anonymousKib();
             holder.type("stacks 512\n");
             long held = Long.parseLong(holder.await("(?m)^step 1 holds stacks (\\d+)$")) / 1024;
-            long grown = anonymousKb(holder.pid()) - before;
+            long grown = holder.anonymousKib() - before;
             assertTrue(Math.abs(grown - held) < held / 10, grown + " KiB grown, " + held + " KiB held");
         }
-    }
-
-    private static long anonymousKb(long pid) throws Exception {
-        return Files.readAllLines(Path.of("/proc/" + pid + "/smaps_rollup")).stream()
-                .filter(line -> line.startsWith("Anonymous:"))
-                .mapToLong(line -> Long.parseLong(line.replaceAll("\\D", "")))
-                .sum();
     }
 
     @ParameterizedTest

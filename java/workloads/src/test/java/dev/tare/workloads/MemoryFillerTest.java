@@ -3,6 +3,7 @@ package dev.tare.workloads;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.tare.testing.JavaProgram;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Map;

@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.tare.testing.JavaProgram;
 import java.io.IOException;
 import java.lang.management.ManagementFactory;
 import java.net.ServerSocket;
@@ -11,7 +12,6 @@ import java.net.URI;
 import java.net.http.HttpClient;
 import java.net.http.HttpRequest;
 import java.net.http.HttpResponse.BodyHandlers;
-import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Map;
@@ -50,23 +50,16 @@ class VerdictTest {
     void nativeLeakGrowsOutsideTheHeap() throws Exception {
         try (JavaProgram service = verdict("native-leak 0 8192")) {
             assertEquals(200, get(service));
-            long before = anonymousKib(service.pid());
+            long before = service.anonymousKib();
             for (int i = 0; i < 12; i++) {
                 assertEquals(200, get(service));
             }
             // More than the whole Java heap may take: it cannot be there.
-            long grown = anonymousKib(service.pid()) - before;
+            long grown = service.anonymousKib() - before;
             assertTrue(grown > 80 * 1024, grown + " KiB");
             // And no more than was asked for, apart from what a young JVM grows by itself.
             assertTrue(grown < 160 * 1024, grown + " KiB");
         }
-    }
-
-    private static long anonymousKib(long pid) throws IOException {
-        return Files.readAllLines(Path.of("/proc/" + pid + "/smaps_rollup")).stream()
-                .filter(line -> line.startsWith("Anonymous:"))
-                .mapToLong(line -> Long.parseLong(line.replaceAll("\\D", "")))
-                .sum();
     }
 
     @Test

@@ -1,4 +1,4 @@
-package dev.tare.sysinfo;
+package dev.tare.testing;
 
 import java.io.BufferedReader;
 import java.io.IOException;
@@ -6,6 +6,7 @@ import java.io.InputStream;
 import java.io.InputStreamReader;
 import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -15,8 +16,8 @@ import java.util.concurrent.TimeUnit;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
-/** A class of this module with a main method, run in a JVM of its own; killed on close. */
-final class JavaProgram implements AutoCloseable {
+/** A class of the test's class path with a main method, run in a JVM of its own; killed on close. */
+public final class JavaProgram implements AutoCloseable {
     /** Long enough for the slowest machine: only a failing test ever waits for it. */
     private static final long PATIENCE_SECONDS = 120;
 
@@ -32,7 +33,7 @@ final class JavaProgram implements AutoCloseable {
     }
 
     /** Starts it: JVM options, the class and its arguments, as for java(1). */
-    static JavaProgram start(Map<String, String> environment, String... arguments) {
+    public static JavaProgram start(Map<String, String> environment, String... arguments) {
         List<String> command = new ArrayList<>();
         command.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
         // A limit on everything that a failing test may start.
@@ -67,7 +68,7 @@ final class JavaProgram implements AutoCloseable {
     }
 
     /** Waits for text in the standard output; the first group, or all that matched. */
-    String await(String regex) throws InterruptedException {
+    public String await(String regex) throws InterruptedException {
         Pattern pattern = Pattern.compile(regex);
         long until = System.nanoTime() + TimeUnit.SECONDS.toNanos(PATIENCE_SECONDS);
         synchronized (output) {
@@ -86,7 +87,7 @@ final class JavaProgram implements AutoCloseable {
     }
 
     /** Waits for the end of the process and of its output. */
-    int exitCode() throws InterruptedException {
+    public int exitCode() throws InterruptedException {
         if (!process.waitFor(PATIENCE_SECONDS, TimeUnit.SECONDS)) {
             throw new AssertionError("still running:\n" + output + errors);
         }
@@ -97,28 +98,41 @@ final class JavaProgram implements AutoCloseable {
     }
 
     /** Sends SIGTERM. */
-    void terminate() {
+    public void terminate() {
         // Process.destroy would also close the streams, and with them what the program says last.
         process.toHandle().destroy();
     }
 
-    void closeInput() throws IOException {
+    public void type(String text) throws IOException {
+        process.getOutputStream().write(text.getBytes(StandardCharsets.UTF_8));
+        process.getOutputStream().flush();
+    }
+
+    public void closeInput() throws IOException {
         process.getOutputStream().close();
     }
 
-    boolean isAlive() {
+    public boolean isAlive() {
         return process.isAlive();
     }
 
-    long pid() {
+    public long pid() {
         return process.pid();
     }
 
-    String output() {
+    /** What it has of memory that is no file's and in no swap, in KiB: "Anonymous" of smaps_rollup (proc(5)). */
+    public long anonymousKib() throws IOException {
+        return Files.readAllLines(Path.of("/proc/" + pid() + "/smaps_rollup")).stream()
+                .filter(line -> line.startsWith("Anonymous:"))
+                .mapToLong(line -> Long.parseLong(line.replaceAll("\\D", "")))
+                .sum();
+    }
+
+    public String output() {
         return output.toString();
     }
 
-    String errors() {
+    public String errors() {
         return errors.toString();
     }
 
