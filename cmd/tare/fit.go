@@ -49,12 +49,21 @@ type fitOptions struct {
 	job           bool
 	prefer        string
 	heapCurve     bool
+	trials        int
+	budget        time.Duration
+	levers        string
+	allow         string
+	margin        string
+	ablation      bool
+	seed          uint64
 }
 
 const fitLong = `Fit runs a Java application again and again, each time in a fresh control group
 with a memory limit, puts load on it, and looks for the smallest limit that it
-passes with: first with the options as given, then with built-in ones on top.
-The limit and options that it recommends have passed in fresh runs. An option
+passes with: first with the options as given, then with built-in levers on top.
+The rows of the footprint decide which are tried: one that could save too little
+is not. At most 12 trials (--trials) come before the fresh runs that must pass with
+the limit and options that it recommends. An option
 that you set, on the command line or by JAVA_TOOL_OPTIONS and the like, is
 never overridden.
 
@@ -125,14 +134,21 @@ func newFitCommand() *cobra.Command {
 	f.DurationVar(&o.duration, "duration", 10*time.Second, "measured load")
 	f.StringVar(&o.slo, "slo", "", "what must hold (default '"+trial.DefaultSLO+"'; without load '"+trial.DefaultStartSLO+"'; of a job '"+trial.DefaultJobSLO+"')")
 	f.StringVar(&o.ample, "ample", "", "memory of the baseline, such as 2g (default: half of what is available, at most 2g)")
-	f.IntVar(&o.baselines, "baselines", 3, "runs of the baseline")
-	f.IntVar(&o.confirmations, "confirmations", 3, "fresh runs that must pass at the recommended limit")
+	f.IntVar(&o.baselines, "baselines", fit.DefaultBaselines, "runs of the baseline")
+	f.IntVar(&o.confirmations, "confirmations", fit.DefaultConfirmations, "fresh runs that must pass at the recommended limit")
 	f.StringVar(&o.cgroupParent, "cgroup-parent", "", "control group to make groups in (default: the one tare runs in)")
 	f.StringVar(&o.runner, "runner", "", "cgroup, or docker for an application in an image (default: cgroup, with --image docker)")
 	f.StringVar(&o.image, "image", "", "Docker image that the application is in; its own command runs, or what stands after --")
 	f.BoolVar(&o.job, "job", false, "the application is a job: it runs to its end, within --ready-timeout (default 1h), and its time is the measure")
 	f.StringVar(&o.prefer, "prefer", string(fit.PreferMemory), "memory, balanced or throughput: which options are worth their speed")
 	f.BoolVar(&o.heapCurve, "heap-curve", false, "at the end, trials with other heaps: where is the cliff?")
+	f.IntVar(&o.trials, "trials", fit.DefaultTrials, "the most trials before those that confirm, baselines included")
+	f.DurationVar(&o.budget, "budget", 0, "about how long trials and confirmations may take (0: no bound)")
+	f.StringVar(&o.levers, "levers", "", "levers to try, such as collector,c1; with a minus those to leave alone: -c1,-archive (docs/fit.md lists them)")
+	f.StringVar(&o.allow, "allow", "", "diagnostic, experimental: options that are not for production (those that change only where things are need no leave)")
+	f.StringVar(&o.margin, "margin", "", "what is added to the smallest limit found, such as 5% (default: by how much trials differ, up to 3%)")
+	f.BoolVar(&o.ablation, "ablation", false, "at the end, trials without each of the levers: what does each save by itself?")
+	f.Uint64Var(&o.seed, "seed", 0, "draws the order of the ablation's trials")
 	f.BoolVar(&o.json, "json", false, "write JSON (schema "+report.FitSchema+")")
 	f.StringVar(&o.out, "out", "", "folder for report.html, result.json, and the log and footprints of each trial")
 	f.StringVar(&o.profile, "profile", "", "file to write what was proven to, for tare exec: tare.json beside the jar")
@@ -177,10 +193,13 @@ func runFit(ctx context.Context, stdout, stderr io.Writer, args []string, o fitO
 		failure = hinted(failure, h.hint(result))
 	}
 	err = errors.Join(failure, keepErr, writeFit(stdout, result, failure, o))
-	if err == nil && o.profile != "" {
-		return writeProfile(o.profile, result)
+	if err != nil || o.profile == "" {
+		return err
 	}
-	return err
+	if jar := result.Setup.Jar; jar != "" {
+		progress.note(fmt.Sprintf("the profile is for the extracted jars: %s goes beside %s", filepath.Base(o.profile), jar))
+	}
+	return writeProfile(o.profile, result)
 }
 
 // writeFit writes the result to stdout, and to the folder where wanted.
@@ -222,11 +241,14 @@ func styleOf(w io.Writer) report.Style {
 // fitConfig checks everything that can be checked before anything runs.
 func fitConfig(ctx context.Context, args []string, o fitOptions, stderr io.Writer) (fit.Config, error) {
 	c := fit.Config{CPUs: o.cpus, Cpuset: o.cpuset, ReadyTimeout: o.readyTimeout, Warmup: o.warmup, Duration: o.duration,
-		Job: o.job, HeapCurve: o.heapCurve, Baselines: o.baselines, Confirmations: o.confirmations, OutDir: o.out, AddedEnv: o.env, Levers: fit.Levers, Weigh: weighTrial}
+		Job: o.job, OutDir: o.out, AddedEnv: o.env, Weigh: weighTrial}
 	if err := o.checkNumbers(); err != nil {
 		return c, usageError(err)
 	}
 	var err error
+	if c.Terms, c.Levers, err = o.terms(); err != nil {
+		return c, usageError(err)
+	}
 	if c.Dir, err = os.Getwd(); err != nil {
 		return c, err
 	}
@@ -237,9 +259,6 @@ func fitConfig(ctx context.Context, args []string, o fitOptions, stderr io.Write
 	}
 	if err != nil {
 		return c, err
-	}
-	if c.Prefer, err = fit.ParsePrefer(o.prefer); err != nil {
-		return c, usageError(fmt.Errorf("--prefer %w", err))
 	}
 	if c.Job {
 		if err := o.checkJob(); err != nil {
@@ -304,6 +323,10 @@ func (o fitOptions) checkNumbers() error {
 		return fmt.Errorf("--baselines %d: give 1 to 100", o.baselines)
 	case o.confirmations < 1 || o.confirmations > 100:
 		return fmt.Errorf("--confirmations %d: give 1 to 100", o.confirmations)
+	case o.trials < o.baselines+1 || o.trials > 1000:
+		return fmt.Errorf("--trials %d: give more than the %d baselines, and up to 1000", o.trials, o.baselines)
+	case o.budget < 0 || o.budget > 7*24*time.Hour:
+		return fmt.Errorf("--budget %s: give a time up to a week, or 0 for no bound", o.budget)
 	case o.readyTimeout <= 0 || o.readyTimeout > 24*time.Hour:
 		return fmt.Errorf("--ready-timeout %s: give a time up to a day", o.readyTimeout)
 	case o.duration <= 0 || o.duration > 24*time.Hour:

@@ -124,6 +124,35 @@ func (o fitOptions) objective(l fit.Load) (trial.SLO, error) {
 	return slo, nil
 }
 
+// terms are how far the search goes, and the levers that it tries.
+func (o fitOptions) terms() (fit.Terms, []fit.Lever, error) {
+	t := fit.Terms{Baselines: o.baselines, Confirmations: o.confirmations, MaxTrials: o.trials, Budget: o.budget, HeapCurve: o.heapCurve, Ablation: o.ablation, Seed: o.seed}
+	var errs [4]error
+	t.Prefer, errs[0] = fit.ParsePrefer(o.prefer)
+	t.Allow, errs[1] = fit.ParseAllow(o.allow)
+	t.Margin, errs[2] = parseMargin(o.margin)
+	levers, err := fit.SelectLevers(fit.Levers, o.levers)
+	errs[3] = err
+	for i, flag := range []string{"--prefer", "--allow", "--margin", "--levers"} {
+		if errs[i] != nil {
+			return t, nil, fmt.Errorf("%s %w", flag, errs[i])
+		}
+	}
+	return t, levers, nil
+}
+
+// parseMargin reads a percentage; none is by the spread.
+func parseMargin(s string) (float64, error) {
+	if s == "" {
+		return fit.MarginBySpread, nil
+	}
+	n, err := strconv.ParseFloat(strings.TrimSuffix(s, "%"), 64)
+	if err != nil || !(n >= 0 && n <= 100) || !strings.HasSuffix(s, "%") {
+		return 0, fmt.Errorf("%q is no percentage from 0%% to 100%%", s)
+	}
+	return n / 100, nil
+}
+
 // checkJob refuses what is for services.
 func (o fitOptions) checkJob() error {
 	for flag, given := range map[string]bool{"--ready": o.ready != "", "--load": len(o.loads) > 0, "--load-command": o.loadCommand != "", "--rate": o.rate != 0} {

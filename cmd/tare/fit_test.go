@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"tare/internal/fit"
 	"tare/internal/jvmtest"
 	"tare/internal/report"
 	"tare/internal/runner"
@@ -49,6 +50,11 @@ func TestFitRefusesBadInput(t *testing.T) {
 		{"flag", []string{"--nope", "--", "java", "-jar", jar}, exitUsage, "unknown flag: --nope"},
 		{"CPUs", []string{"--cpus", "NaN", "--ready", "tcp:80", "--", "java", "-jar", jar}, exitUsage, "--cpus NaN"},
 		{"confirmations", []string{"--confirmations", "0", "--ready", "tcp:80", "--", "java", "-jar", jar}, exitUsage, "--confirmations 0"},
+		{"trials", []string{"--trials", "2", "--ready", "tcp:80", "--", "java", "-jar", jar}, exitUsage, "--trials 2: give more than the 2 baselines"},
+		{"budget", []string{"--budget", "-1s", "--ready", "tcp:80", "--", "java", "-jar", jar}, exitUsage, "--budget -1s"},
+		{"levers", []string{"--levers", "c1,-c3", "--ready", "tcp:80", "--", "java", "-jar", jar}, exitUsage, "--levers \"-c3\" is no lever: there are collector, "},
+		{"margin", []string{"--margin", "5", "--ready", "tcp:80", "--", "java", "-jar", jar}, exitUsage, "--margin \"5\" is no percentage"},
+		{"allow", []string{"--allow", "all", "--ready", "tcp:80", "--", "java", "-jar", jar}, exitUsage, "--allow \"all\" is neither diagnostic nor experimental"},
 		{"profile", []string{"--ready", "tcp:80", "--profile", "/nowhere/tare.json", "--", "java", "-jar", jar}, exitUsage, "--profile /nowhere/tare.json"},
 		{"no cgroup", []string{"--ready", "tcp:80", "--cgroup-parent", "/does/not/exist", "--", "java", "-jar", jar}, exitPermission, "/does/not/exist"},
 	}
@@ -145,8 +151,8 @@ func TestFitSysinfo(t *testing.T) {
 	proven := filepath.Join(filepath.Dir(out), "tare.json")
 	port := strconv.Itoa(jvmtest.FreePort(t))
 	url := "http://127.0.0.1:" + port
-	code, stdout, stderr := fitRun(t.Context(), []string{"--json", "--out", out, "--profile", proven, "--warmup", "1s", "--duration", "2s", "--concurrency", "8", "--rate", "60",
-		"--baselines", "1", "--confirmations", "2", "--ready", url + "/health", "--load", url + "/sys-summary", "--load", url + "/work?alloc-kib=64&cpu-us=200",
+	code, stdout, stderr := fitRun(t.Context(), []string{"--json", "--out", out, "--profile", proven, "--warmup", "1s", "--duration", "2s", "--concurrency", "8", "--rate", "20",
+		"--baselines", "1", "--trials", "9", "--confirmations", "2", "--ready", url + "/health", "--load", url + "/sys-summary", "--load", url + "/work?alloc-kib=64&cpu-us=200",
 		"--", jvmtest.Java(t, 17), "-jar", jvmtest.Jar(t, "sysinfo.jar"), "--port", port})
 	t.Log(stderr)
 	if code != exitOK {
@@ -166,6 +172,7 @@ func TestFitSysinfo(t *testing.T) {
 	if *got.LimitBytes >= got.AsGiven.LimitBytes || len(got.Options) == 0 {
 		t.Errorf("%d bytes recommended, %d as given, with %q", *got.LimitBytes, got.AsGiven.LimitBytes, got.Options)
 	}
+	checkLevers(t, got)
 	if len(got.Confirmations) != 2 {
 		t.Errorf("%d confirmations", len(got.Confirmations))
 	}
@@ -194,6 +201,36 @@ func TestFitSysinfo(t *testing.T) {
 	}
 	nothingLeft(t)
 	startsProven(t, proven, got)
+}
+
+// checkLevers checks that few trials were made, that the rows decided which, and
+// that failure was shown.
+func checkLevers(t *testing.T, got report.FitJSON) {
+	t.Helper()
+	before, below := 0, 0
+	for _, tr := range got.Trials {
+		switch tr.Phase {
+		case string(fit.PhaseBelow):
+			below++
+			if tr.LimitBytes > *got.LimitBytes*9/10 {
+				t.Errorf("%d bytes are not below", tr.LimitBytes)
+			}
+		case string(fit.PhaseConfirm):
+		default:
+			before++
+		}
+	}
+	if before > 9 || below != 1 {
+		t.Errorf("%d trials before the confirmations, %d below", before, below)
+	}
+	for _, l := range got.Levers {
+		if l.ID == "stacks" && (l.BoundBytes == nil || l.Trial > 0 || !strings.HasPrefix(l.Reason, "could save at most")) {
+			t.Errorf("thread stacks: %+v", l)
+		}
+		if l.Kept && (l.Trial == 0 || l.BoundBytes == nil || *l.BoundBytes <= 0) {
+			t.Errorf("%s is kept: %+v", l.ID, l)
+		}
+	}
 }
 
 // storedAlike checks that the newest stored fit is the one that was just

@@ -9,11 +9,13 @@ import (
 // number, for they are stored already. A number of 0 is no trial.
 type Ending struct {
 	Baseline, AsGiven    int
+	AsGivenFails         int64 `json:",omitempty"`
 	LimitBytes           int64
 	Setup                Setup
 	Levers               []LeverResult
 	Confirmations        []int
 	RaisedFrom           int64
+	MarginBytes          int64 `json:",omitempty"`
 	FailBelow            int
 	Took                 time.Duration
 	Archive, TrainOption string
@@ -25,8 +27,8 @@ type Ending struct {
 // NewEnding is the ending of a result; failure is why there is no
 // recommendation, or nil.
 func NewEnding(r *Result, failure error) Ending {
-	e := Ending{Baseline: r.Baseline.Number, AsGiven: r.AsGiven.Number, LimitBytes: r.LimitBytes, Setup: r.Setup, Levers: r.Levers,
-		RaisedFrom: r.RaisedFrom, Took: r.Took, Archive: r.Archive, TrainOption: r.TrainOption, Warnings: r.Warnings}
+	e := Ending{Baseline: r.Baseline.Number, AsGiven: r.AsGiven.Number, AsGivenFails: r.AsGivenFails, LimitBytes: r.LimitBytes, Setup: r.Setup, Levers: r.Levers,
+		RaisedFrom: r.RaisedFrom, MarginBytes: r.MarginBytes, Took: r.Took, Archive: r.Archive, TrainOption: r.TrainOption, Warnings: r.Warnings}
 	for _, t := range r.Confirmations {
 		e.Confirmations = append(e.Confirmations, t.Number)
 	}
@@ -58,7 +60,8 @@ func (e Ending) Result(p Plan, began time.Time, trials []Trial) (*Result, error)
 		return t
 	}
 	r := &Result{Time: began, Took: e.Took, Config: c, RunnerName: p.Runner, Machine: p.Machine, Archive: e.Archive, TrainOption: e.TrainOption, Warnings: e.Warnings,
-		Found: Found{Baseline: find(e.Baseline), AsGiven: find(e.AsGiven), LimitBytes: e.LimitBytes, Setup: e.Setup, Levers: e.Levers, Trials: trials, RaisedFrom: e.RaisedFrom}}
+		Found: Found{Baseline: find(e.Baseline), AsGiven: find(e.AsGiven), AsGivenFails: e.AsGivenFails, LimitBytes: e.LimitBytes, Setup: e.Setup, Levers: e.Levers, Trials: trials, RaisedFrom: e.RaisedFrom,
+			MarginBytes: e.MarginBytes}}
 	for _, n := range e.Confirmations {
 		r.Confirmations = append(r.Confirmations, find(n))
 	}

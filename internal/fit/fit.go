@@ -53,13 +53,10 @@ type Config struct {
 	Duration time.Duration
 	SLO      trial.SLO
 
-	AmpleBytes    int64
-	Baselines     int
-	Confirmations int
-	Levers        []Lever
-	// Prefer and HeapCurve are as in Search.
-	Prefer    Prefer
-	HeapCurve bool
+	AmpleBytes int64
+	Levers     []Lever
+	// Terms are the terms of the search.
+	Terms
 
 	// OutDir keeps logs and footprints of all trials; empty keeps none.
 	OutDir string
@@ -87,6 +84,21 @@ type Image struct {
 	// ByVariable says that options go to the JVM by JAVA_TOOL_OPTIONS, for the
 	// image's command is not java's.
 	ByVariable bool `json:",omitempty"`
+}
+
+// Terms decide how far a search goes; all are as in Search, and Allow as in
+// Facts.
+type Terms struct {
+	Baselines     int
+	Confirmations int
+	MaxTrials     int           `json:",omitempty"`
+	Budget        time.Duration `json:",omitempty"`
+	Margin        float64       `json:",omitempty"`
+	Prefer        Prefer
+	HeapCurve     bool
+	Ablation      bool   `json:",omitempty"`
+	Seed          uint64 `json:",omitempty"`
+	Allow         []Mark `json:",omitempty"`
 }
 
 // Load is the load of a fit.
@@ -139,9 +151,7 @@ type Machine struct {
 // Run fits. On an error the result holds what was found until then.
 func Run(ctx context.Context, c Config) (*Result, error) {
 	t := &trier{config: c}
-	s := &Search{Trier: t, Levers: c.Levers, AmpleBytes: c.AmpleBytes, Baselines: c.Baselines, Confirmations: c.Confirmations,
-		Facts:  Facts{Release: jvmopts.ParseRelease(c.Java.Version), Given: c.Given},
-		Prefer: c.Prefer, HeapCurve: c.HeapCurve, Observe: c.Observe}
+	s := c.search(t)
 	begin := time.Now()
 	res := &Result{Time: begin, Config: c, Machine: ThisMachine()}
 	var rec Recorder
@@ -166,6 +176,24 @@ func Run(ctx context.Context, c Config) (*Result, error) {
 			"here than elsewhere", kib))
 	}
 	return res, err
+}
+
+// search is the search that the config asks for.
+func (c Config) search(t Trier) *Search {
+	facts := Facts{Release: jvmopts.ParseRelease(c.Java.Version), Given: c.Given, Allow: c.Allow, CPUs: c.CPUs, Nested: c.Image == nil && nestedJars(c.jarPath()),
+		Inherits: c.Runner != nil && strings.HasPrefix(c.Runner.Name(), "cgroup")}
+	return &Search{Trier: t, Levers: c.Levers, Facts: facts, AmpleBytes: c.AmpleBytes, Baselines: c.Baselines, Confirmations: c.Confirmations,
+		MaxTrials: c.MaxTrials, Budget: c.Budget, Margin: c.Margin, Prefer: c.Prefer, ShowFailure: true, Ablation: c.Ablation, HeapCurve: c.HeapCurve,
+		Seed: c.Seed, Observe: c.Observe}
+}
+
+// jarPath is the application's jar, or "".
+func (c Config) jarPath() string {
+	jar := c.Command.Jar()
+	if jar == "" || filepath.IsAbs(jar) {
+		return jar
+	}
+	return filepath.Join(c.Dir, jar)
 }
 
 // ThisMachine describes the machine that tare runs on.
@@ -276,6 +304,8 @@ type trier struct {
 	archives []trained
 }
 
+// trained is an archive and the option that made it, or without an option the
+// folder of extracted jars.
 type trained struct{ file, option string }
 
 // Try runs one trial.
@@ -285,7 +315,7 @@ func (t *trier) Try(ctx context.Context, a Attempt) (Outcome, error) {
 	spec.ReadyTimeout = readyTimeout(t.config.ReadyTimeout, a.Baseline)
 	spec.Probe = a.Phase == PhaseBaseline
 	spec.LogFile = t.config.outFile(a.Number, ".log")
-	r, err := trial.Run(ctx, t.config.Runner, spec)
+	r, err := t.run(ctx, a.Setup, spec)
 	if err != nil {
 		return Outcome{}, err
 	}
@@ -295,6 +325,30 @@ func (t *trier) Try(ctx context.Context, a Attempt) (Outcome, error) {
 		}
 	}
 	return OutcomeOf(r), nil
+}
+
+// run makes the trial of a setup.
+func (t *trier) run(ctx context.Context, s Setup, spec trial.Spec) (*trial.Result, error) {
+	if s.NoHugePages {
+		if err := hugePages(false); err != nil {
+			return nil, err
+		}
+		defer func() { _ = hugePages(true) }() // it was on
+	}
+	return trial.Run(ctx, t.config.Runner, spec)
+}
+
+// hugePages switches transparent huge pages of this process on or off. Started
+// processes inherit it (prctl(2)).
+func hugePages(on bool) error {
+	off := uintptr(1)
+	if on {
+		off = 0
+	}
+	if err := unix.Prctl(unix.PR_SET_THP_DISABLE, off, 0, 0, 0); err != nil {
+		return fmt.Errorf("switching huge pages off: %w", err)
+	}
+	return nil
 }
 
 // OutcomeOf is what the search has to know of a trial that was made.
@@ -331,6 +385,9 @@ func (t *trier) spec(s Setup, limit int64) trial.Spec {
 			files[i] = filepath.Join(dir, f)
 		}
 	}
+	if s.Jar != "" {
+		files = append(files, filepath.Dir(s.Jar))
+	}
 	return trial.Spec{
 		Args: args, Env: env, Dir: dir,
 		Limits: runner.Limits{MemoryBytes: limit, CPUs: c.CPUs, Cpuset: c.Cpuset},
@@ -351,7 +408,7 @@ func (c Config) started(s Setup) (args, env []string) {
 	}
 	command := c.Command
 	command.Java = c.Java.Path
-	return command.With(s.Options...), env
+	return s.Command(command), env
 }
 
 // ToolOptions joins options for JAVA_TOOL_OPTIONS, where quotes keep spaces (and
@@ -401,10 +458,10 @@ func (t *trier) Train(ctx context.Context, s Setup, option string) (string, erro
 		return "", fmt.Errorf("class archive of an earlier run: %w", err)
 	}
 	t.archives = append(t.archives, trained{file, option})
-	spec := t.spec(s.with([]string{strings.ReplaceAll(option, "{archive}", file)}, nil), t.config.AmpleBytes)
+	spec := t.spec(s.plus(Setup{Options: []string{strings.ReplaceAll(option, "{archive}", file)}}), t.config.AmpleBytes)
 	spec.StopGrace = trainGrace
 	spec.LogFile = t.config.trainingLog()
-	r, err := trial.Run(ctx, t.config.Runner, spec)
+	r, err := t.run(ctx, s, spec)
 	if err != nil {
 		return "", err
 	}
@@ -414,6 +471,19 @@ func (t *trier) Train(ctx context.Context, s Setup, option string) (string, erro
 	}
 	return file, flush(file)
 }
+
+// Extract takes the application's jar apart, in the folder of archives.
+func (t *trier) Extract(context.Context) (string, error) {
+	dir := t.config.extractedDir()
+	jar, err := extractJars(t.config.jarPath(), dir)
+	if err == nil {
+		t.archives = append(t.archives, trained{file: dir})
+	}
+	return jar, err
+}
+
+// extractedDir is where the application's jar is taken apart.
+func (c Config) extractedDir() string { return filepath.Join(c.ArchiveDir, "extracted") }
 
 // archiveFile is the file that a training run with the option makes.
 func (c Config) archiveFile(option string) string {
@@ -445,14 +515,17 @@ func flush(name string) error {
 	return nil
 }
 
-// settle keeps the archive that the recommendation uses and removes others.
+// settle keeps what the recommendation uses of archives and extracted jars, and
+// removes the rest.
 func (t *trier) settle(s Setup, ok bool) (archive, option string) {
 	for _, a := range t.archives {
-		if ok && strings.Contains(strings.Join(s.Options, "\n"), "="+a.file) {
+		switch {
+		case ok && a.option == "" && filepath.Dir(s.Jar) == a.file:
+		case ok && a.option != "" && strings.Contains(strings.Join(s.Options, "\n"), "="+a.file):
 			archive, option = a.file, strings.ReplaceAll(a.option, "{archive}", a.file)
-			continue
+		default:
+			_ = os.RemoveAll(a.file)
 		}
-		_ = os.Remove(a.file)
 	}
 	return archive, option
 }

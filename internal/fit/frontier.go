@@ -3,6 +3,7 @@ package fit
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -29,7 +30,9 @@ func (t Trial) Speed() float64 {
 // limit means nothing.
 func Frontier(trials []Trial) []Trial {
 	passed := slices.Clone(trials)
-	passed = slices.DeleteFunc(passed, func(t Trial) bool { return !t.Passed || t.Phase == PhaseBaseline || t.Phase == PhaseHeap })
+	passed = slices.DeleteFunc(passed, func(t Trial) bool {
+		return !t.Passed || t.Phase == PhaseBaseline || t.Phase == PhaseHeap || t.Phase == PhaseAblation
+	})
 	slices.SortStableFunc(passed, func(a, b Trial) int {
 		return cmp.Or(cmp.Compare(a.LimitBytes, b.LimitBytes), cmp.Compare(b.Speed(), a.Speed()))
 	})
@@ -112,11 +115,6 @@ func tellsOfHeap(t Trial) bool {
 	return (t.Measured.Load != nil || t.Measured.Time > 0) && (t.Passed || collector)
 }
 
-func (s Setup) withoutHeap() Setup {
-	s.Options = slices.DeleteFunc(slices.Clone(s.Options), func(o string) bool { return strings.HasPrefix(o, "-Xmx") })
-	return s
-}
-
 // maxHeap is the last -Xmx of a command, 0 without one.
 func maxHeap(args []string) int64 {
 	for _, a := range slices.Backward(args) {
@@ -177,7 +175,7 @@ func (c *HeapCurve) finish() {
 	}
 }
 
-// NearKnee tells whether a heap , or so little above it that
+// NearKnee tells whether a heap is below the knee, or so little above it that
 // it should not be relied on.
 func (c *HeapCurve) NearKnee(heap int64) bool {
 	return c.KneeBytes > 0 && heap > 0 && float64(heap) < (1+KneeMargin)*float64(c.KneeBytes)
@@ -192,16 +190,28 @@ func (r *Result) HeapBytes() int64 {
 	return maxHeap(r.Config.Command.With())
 }
 
-// heapWarning warns of a recommended heap that is near the knee.
+// heapWarning warns of a recommended heap that is near the knee: of the curve
+// that was measured or, without one, of the one that collections foresee.
 func heapWarning(r *Result) []string {
-	c := NewHeapCurve(r.Trials, r.Config.Command.With())
-	if r.LimitBytes == 0 || c == nil || !c.NearKnee(r.HeapBytes()) {
+	heap := r.HeapBytes()
+	if r.LimitBytes == 0 || heap == 0 {
+		return nil
+	}
+	c, how := NewHeapCurve(r.Trials, r.Config.Command.With()), "knee of the curve"
+	if c == nil {
+		cost, ok := fitGCCost(heapPoints(r.Trials, r.Setup))
+		if !ok {
+			return nil
+		}
+		c, how = &HeapCurve{KneeBytes: cost.knee(math.MaxInt64, KneeShare)}, "knee that the time in collections foresees"
+	}
+	if !c.NearKnee(heap) {
 		return nil
 	}
 	where := "near"
-	if r.HeapBytes() < c.KneeBytes {
+	if heap < c.KneeBytes {
 		where = "below"
 	}
-	return []string{fmt.Sprintf("the recommended heap of %d MiB is %s the knee of the curve, about %d MiB: a live set that grows a little costs much speed; "+
-		"leave it a margin with -Xmx and the limit", r.HeapBytes()/mib, where, (c.KneeBytes+mib-1)/mib)}
+	return []string{fmt.Sprintf("the recommended heap of %d MiB is %s the %s, about %d MiB: a live set that grows a little costs much speed; "+
+		"leave it a margin with -Xmx and the limit", heap/mib, where, how, (c.KneeBytes+mib-1)/mib)}
 }

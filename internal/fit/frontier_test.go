@@ -92,6 +92,19 @@ func TestHeapCurve(t *testing.T) {
 	}
 }
 
+// Without a measured curve the time in collections foresees where the knee is.
+func TestHeapWarningForeseen(t *testing.T) {
+	for heap, near := range map[int64]bool{26: true, 40: false} {
+		run := ran(1, PhaseConfirm, 100, trial.Passed, 100, fmt.Sprintf("-Xmx%dm", heap))
+		took := gcCost{0.4 * mib, 20 * mib}.share(heap * mib)
+		run.LiveBytes, run.Result = 20*mib, &trial.Result{GCShare: &took}
+		r := &Result{Found: Found{Trials: []Trial{run}, LimitBytes: 100 * mib, Setup: run.Setup}, Config: Config{Command: jvmopts.Command{Java: "java"}}}
+		if w := heapWarning(r); (len(w) == 1) != near || near && !strings.Contains(w[0], "near the knee that the time in collections foresees, about 24 MiB") {
+			t.Errorf("%d MiB: %q", heap, w)
+		}
+	}
+}
+
 func TestMaxHeap(t *testing.T) {
 	for args, want := range map[string]int64{"java -Xmx64m -Xmx1G -jar x": 1 << 30, "java -Xmx512k": 512 << 10, "java -Xmx1048576": 1 << 20, "java -Xmx": 0, "java -Xmx-5m": 0,
 		"java -Xmx9223372036854775807g": 0, "java": 0} {

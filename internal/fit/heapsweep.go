@@ -2,6 +2,7 @@ package fit
 
 import (
 	"context"
+	"fmt"
 	"slices"
 )
 
@@ -20,6 +21,9 @@ const (
 // sweepHeap makes trials with the recommended setup and other heaps, from large
 // to small, until speed has fallen off.
 func (s *Search) sweepHeap(ctx context.Context) error {
+	if !s.HeapCurve {
+		return nil
+	}
 	if c, taken := s.Facts.Given.Conflict("-Xmx64m"); taken {
 		s.note("no curve over heaps, for the heap is yours: %s", c.By)
 		return nil
@@ -30,7 +34,7 @@ func (s *Search) sweepHeap(ctx context.Context) error {
 	fastest := 0.0
 	for _, heap := range heaps {
 		limit := wholeMiB(min(s.AmpleBytes, s.found.LimitBytes+max(0, heap-recommended)+sweepSlack))
-		setup := s.found.Setup.with(Lever{Options: []string{"-Xmx{heap}m"}, HeapFactors: []float64{1}}.variants(heap, "")[0].Options, nil)
+		setup := s.found.Setup.withoutHeap().plus(Setup{Options: []string{fmt.Sprintf("-Xmx%dm", heap/mib)}})
 		t, err := s.once(ctx, Attempt{Phase: PhaseHeap, Setup: setup, LimitBytes: limit})
 		if err != nil {
 			return err

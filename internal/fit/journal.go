@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 )
@@ -35,8 +34,8 @@ type Journal interface {
 	Past() []Step
 	// Keep stores a step. When it returns, the step outlives a kill.
 	Keep(ctx context.Context, s Step) error
-	// Making says that a file is about to be made, which is left over when
-	// no step is kept after it.
+	// Making says that a file or folder is about to be made, which is left
+	// over when no step is kept after it.
 	Making(ctx context.Context, file string) error
 }
 
@@ -87,7 +86,7 @@ func (r *Recorder) Try(ctx context.Context, a Attempt) (Outcome, error) {
 func (r *Recorder) Train(ctx context.Context, s Setup, option string) (string, error) {
 	if len(r.past) > 0 {
 		t := r.past[0].Training
-		if t == nil || t.Option != option || !t.Setup.same(s) {
+		if t == nil || t.Option != option || !t.Setup.Same(s) {
 			return "", &DivergedError{r.past[0].String(), "a training run with " + option}
 		}
 		r.past = r.past[1:]
@@ -120,6 +119,15 @@ func (r *Recorder) Train(ctx context.Context, s Setup, option string) (string, e
 	return file, errors.Join(r.config.Journal.Keep(ctx, Step{Training: &t, LogFile: r.config.trainingLog()}), err)
 }
 
+// Extract is made again whenever it is asked for: the same jar gives the same
+// files.
+func (r *Recorder) Extract(ctx context.Context) (string, error) {
+	if err := r.config.Journal.Making(ctx, r.config.extractedDir()); err != nil {
+		return "", err
+	}
+	return extract(ctx, r.made)
+}
+
 // String names the step's trial or training run.
 func (s Step) String() string {
 	if s.Trial != nil {
@@ -139,11 +147,7 @@ func (a Attempt) String() string {
 // same tells whether two attempts are of one trial; the baseline follows from
 // the trials before it.
 func (a Attempt) same(o Attempt) bool {
-	return a.Number == o.Number && a.Phase == o.Phase && a.Lever == o.Lever && a.LimitBytes == o.LimitBytes && a.Repeat == o.Repeat && a.Setup.same(o.Setup)
-}
-
-func (s Setup) same(o Setup) bool {
-	return slices.Equal(s.Options, o.Options) && slices.Equal(s.Env, o.Env)
+	return a.Number == o.Number && a.Phase == o.Phase && a.Lever == o.Lever && a.LimitBytes == o.LimitBytes && a.Repeat == o.Repeat && a.Setup.Same(o.Setup)
 }
 
 // tookOf is how long steps took.

@@ -95,7 +95,7 @@ func TestSearchGoesOnAnywhere(t *testing.T) {
 			got, err = s.Run(t.Context())
 			made += app.trials
 		}
-		if err != nil || got.LimitBytes != want.LimitBytes || !got.Setup.same(want.Setup) {
+		if err != nil || got.LimitBytes != want.LimitBytes || !got.Setup.Same(want.Setup) {
 			t.Fatalf("cut at %d: %v, %+v, want %+v", cut, err, got, want)
 		}
 		if made != len(want.Trials) || len(got.Trials) != made {

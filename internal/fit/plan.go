@@ -47,15 +47,12 @@ type Plan struct {
 	Warmup       time.Duration
 	Duration     time.Duration
 
-	AmpleBytes    int64
-	Baselines     int
-	Confirmations int
+	AmpleBytes int64
 	// Levers are the levers' names in their order, LeversDigest is of all
 	// that they hold.
 	Levers       []string
 	LeversDigest string
-	Prefer       Prefer
-	HeapCurve    bool
+	Terms
 
 	Runner  string
 	Machine Machine
@@ -79,8 +76,8 @@ type PlannedLoad struct {
 // files.
 func NewPlan(c Config) (Plan, error) {
 	p := Plan{Command: c.Command.With(), Image: c.Image, Java: c.Java, Dir: c.Dir, Env: decidingEnv(c), CPUs: c.CPUs, Cpuset: c.Cpuset, Ready: c.Ready.String(),
-		ReadyTimeout: c.ReadyTimeout, Job: c.Job, SLO: c.SLO.String(), Warmup: c.Warmup, Duration: c.Duration, AmpleBytes: c.AmpleBytes, Baselines: c.Baselines,
-		Confirmations: c.Confirmations, LeversDigest: digest(c.Levers), Prefer: c.Prefer, HeapCurve: c.HeapCurve, Machine: ThisMachine(),
+		ReadyTimeout: c.ReadyTimeout, Job: c.Job, SLO: c.SLO.String(), Warmup: c.Warmup, Duration: c.Duration, AmpleBytes: c.AmpleBytes, Terms: c.Terms,
+		LeversDigest: digest(c.Levers), Machine: ThisMachine(),
 		Load: PlannedLoad{Digest: digest(c.Load.Targets), Command: c.Load.Command, Concurrency: c.Load.Concurrency, Rate: c.Load.Rate}}
 	if c.Runner != nil {
 		p.Runner = c.Runner.Name()
@@ -214,10 +211,12 @@ func (p Plan) terms() []term {
 		{name: "the load", value: p.Load.String(), digest: p.Load.Digest},
 		{name: "the time of load", value: fmt.Sprintf("%s after %s", p.Duration, p.Warmup)},
 		{name: "the baseline's memory", value: fmt.Sprintf("%d MiB", p.AmpleBytes/mib)},
-		{name: "the runs", value: fmt.Sprintf("%d baselines and %d confirmations", p.Baselines, p.Confirmations)},
+		{name: "the runs", value: p.runs()},
 		{name: "the list of levers", value: strings.Join(p.Levers, ", "), digest: p.LeversDigest},
 		{name: "the preference", value: string(p.Prefer)},
 		{name: "the curve over heaps", value: map[bool]string{true: "wanted", false: "not wanted"}[p.HeapCurve]},
+		{name: "the margin", value: p.margin()},
+		{name: "what is allowed", value: fmt.Sprint(p.Allow)},
 		{name: "the runner", value: p.Runner},
 		{name: "the machine", value: fmt.Sprintf("Linux %s %s with %d processors and %d MiB", m.Kernel, m.Arch, m.CPUs, m.MemoryBytes/mib)},
 	}
@@ -234,6 +233,26 @@ func (i *Image) String() string {
 // CommandOf is a command that is not java's, but starts a JVM.
 func CommandOf(args []string) jvmopts.Command {
 	return jvmopts.Command{Java: args[0], Args: args[1:]}
+}
+
+// runs says how many runs of which kind are made.
+func (t Terms) runs() string {
+	text := fmt.Sprintf("%d baselines and %d confirmations, %d trials before them", t.Baselines, t.Confirmations, cmp.Or(t.MaxTrials, DefaultTrials))
+	if t.Budget > 0 {
+		text += fmt.Sprintf(" within %s", t.Budget)
+	}
+	if t.Ablation {
+		text += fmt.Sprintf(", and an ablation (seed %d)", t.Seed)
+	}
+	return text
+}
+
+// margin says how the margin is made.
+func (t Terms) margin() string {
+	if t.Margin < 0 {
+		return "by the spread"
+	}
+	return fmt.Sprintf("%g %%", 100*t.Margin)
 }
 
 // String says what is sent, and how.
@@ -253,7 +272,7 @@ func (l PlannedLoad) String() string {
 // runner, loader, and the targets' headers and bodies are not in a plan.
 func (p Plan) Config() (Config, error) {
 	c := Config{Image: p.Image, Java: p.Java, Env: p.Env, Dir: p.Dir, CPUs: p.CPUs, Cpuset: p.Cpuset, ReadyTimeout: p.ReadyTimeout, Job: p.Job, Warmup: p.Warmup, Duration: p.Duration,
-		AmpleBytes: p.AmpleBytes, Baselines: p.Baselines, Confirmations: p.Confirmations, Prefer: p.Prefer, HeapCurve: p.HeapCurve,
+		AmpleBytes: p.AmpleBytes, Terms: p.Terms,
 		Load: Load{Command: p.Load.Command, Concurrency: p.Load.Concurrency, Rate: p.Load.Rate}}
 	var errs [3]error
 	if p.Image != nil && p.Image.ByVariable {

@@ -32,29 +32,29 @@ func ParsePrefer(s string) (Prefer, error) {
 // lost: trials of one setup differ by as much.
 const noSpeed = 0.03
 
-// worth tells whether what a lever saves is worth what it costs; reason says why
-// not.
-func (s *Search) worth(before, after point) (ok bool, reason string) {
-	was, is := s.speed(before), s.speed(after)
+// worth tells whether what levers save is worth what they cost: before and after
+// are the limits that are needed. reason says why not.
+func (s *Search) worth(before, after int64, p point) (ok bool, reason string) {
+	was, is := s.speed(s.best), s.speed(p)
 	if s.Prefer == "" || s.Prefer == PreferMemory || was <= 0 {
 		return true, ""
 	}
 	lost := 1 - is/was
 	allowed := noSpeed
 	if s.Prefer == PreferBalanced {
-		allowed = max(noSpeed, 1-float64(after.limit())/float64(before.limit()))
+		allowed = max(noSpeed, 1-float64(after)/float64(before))
 	}
 	if lost <= allowed {
 		return true, ""
 	}
-	return false, fmt.Sprintf("costs %.0f %% of the speed to save %d MiB, and %s is preferred", 100*lost, (before.limit()-after.limit())/mib, s.Prefer)
+	return false, fmt.Sprintf("costs %.0f %% of the speed to save %d MiB, and %s is preferred", 100*lost, (before-after)/mib, s.Prefer)
 }
 
 // speed is the median speed of the passed trials with a point's setup.
 func (s *Search) speed(p point) float64 {
 	var alike []Trial
 	for _, t := range s.found.Trials {
-		if t.Passed && t.Phase != PhaseBaseline && t.Setup.same(p.setup) {
+		if t.Passed && t.Phase != PhaseBaseline && t.Setup.Same(p.setup) {
 			alike = append(alike, t)
 		}
 	}

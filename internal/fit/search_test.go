@@ -50,7 +50,7 @@ func (a *simulated) Try(ctx context.Context, at Attempt) (Outcome, error) {
 	a.trials++
 	need := a.need(at.Setup)
 	o := Outcome{Passed: true, Verdict: trial.Passed, Throughput: 100, PeakBytes: min(at.LimitBytes, need+a.fixed),
-		NeededBytes: min(at.LimitBytes, need-a.fixed/2), LiveBytes: a.live, HeapBytes: 2 * a.live, Took: 10 * time.Second}
+		NeededBytes: min(at.LimitBytes, need-a.fixed/2), LiveBytes: a.live, HeapBytes: min(2*a.live, a.needs/3), Took: 10 * time.Second}
 	o.Measured = trial.Measured{Load: &load.Result{OK: 1000, Elapsed: 10 * time.Second}}
 	fail := func(v trial.Verdict, narrow bool) { o.Passed, o.Verdict, o.Narrow = false, v, narrow }
 	for _, option := range at.Setup.Options {
@@ -77,9 +77,13 @@ func (a *simulated) Train(context.Context, Setup, string) (string, error) {
 	return "/archive/app.jsa", nil
 }
 
+func (a *simulated) Extract(context.Context) (string, error) {
+	return "/archive/extracted/app.jar", nil
+}
+
 func (a *simulated) search() *Search {
-	return &Search{Trier: a, Levers: Levers, AmpleBytes: 2048 * mib, Baselines: 3, Confirmations: 3,
-		Facts: Facts{Release: jvmopts.ParseRelease("17.0.15")}}
+	return &Search{Trier: a, Levers: Levers, AmpleBytes: 2048 * mib, Baselines: DefaultBaselines, Confirmations: 3,
+		ShowFailure: true, Facts: Facts{Release: jvmopts.ParseRelease("17.0.15")}}
 }
 
 // checkFound asserts what must hold for every result.
@@ -103,6 +107,10 @@ func checkFound(t *testing.T, s *Search, f *Found) {
 		if tr.Number != i+1 || tr.LimitBytes%mib != 0 || tr.LimitBytes > s.AmpleBytes || tr.LimitBytes < floorBytes {
 			t.Errorf("trial %d: %+v", i, tr.Attempt)
 		}
+		before := tr.Phase == PhaseBaseline || tr.Phase == PhaseAsGiven || tr.Phase == PhaseLever || tr.Phase == PhaseRefine
+		if before && tr.Number > DefaultTrials {
+			t.Errorf("trial %d comes before the confirmations: %s", tr.Number, tr.Attempt)
+		}
 		if tr.Repeat > maxRepeats {
 			t.Errorf("trial %d repeats %d times", i, tr.Repeat)
 		}
@@ -123,15 +131,12 @@ func TestSearchFindsTheMinimum(t *testing.T) {
 		}
 		checkFound(t, s, f)
 		slack := func(need int64) int64 { return need + 2*tolerance(need, fine) + mib }
-		if got := f.AsGiven.LimitBytes; got < a.needs || got > slack(a.needs) {
+		if got := f.AsGiven.LimitBytes; got < a.needs || f.AsGivenFails >= a.needs || float64(got) > 1.2*float64(a.needs)+2*mib {
 			t.Errorf("seed %d: as given %d MiB, needs %d", seed, got/mib, a.needs/mib)
 		}
 		need := a.need(f.Setup)
 		if f.LimitBytes < need || f.LimitBytes > slack(need) {
 			t.Errorf("seed %d: recommended %d MiB, needs %d", seed, f.LimitBytes/mib, need/mib)
-		}
-		if len(f.Trials) > 50 {
-			t.Errorf("seed %d: %d trials", seed, len(f.Trials))
 		}
 		if f.FailBelow == nil || f.FailBelow.LimitBytes >= f.LimitBytes {
 			t.Errorf("seed %d: no failure below", seed)
@@ -188,7 +193,7 @@ func TestSearchTakesALargerHeapAndDropsWhatSlows(t *testing.T) {
 		if l.Lever.Name == "compact object headers" && (l.Kept || l.Reason != "needs JDK 25") {
 			t.Errorf("%+v", l)
 		}
-		if l.Lever.Name == "tighter heap" && (l.Kept || !strings.HasPrefix(l.Reason, "out-of-memory")) {
+		if l.Lever.Name == "tighter heap" && (l.Kept || l.Reason != "no trial told of collections") {
 			t.Errorf("%+v", l)
 		}
 	}
@@ -273,7 +278,7 @@ func (u unconfirming) Try(ctx context.Context, a Attempt) (Outcome, error) {
 func TestSearchRepeatsWhatOthersPaidFor(t *testing.T) {
 	a := &simulated{rng: rand.New(rand.NewPCG(1, 1)), needs: 200 * mib, live: 4 * mib}
 	s := a.search()
-	s.Trier = &lending{Trier: s.Trier, from: 6, to: 7}
+	s.Trier = &lending{Trier: s.Trier, from: 4, to: 4}
 	f, err := s.Run(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -324,7 +329,7 @@ func TestSearchNeverRecommendsMoreThanAsGiven(t *testing.T) {
 			}
 		}
 	}
-	if kept < 20 || asGiven < 20 {
+	if kept < 10 || asGiven < 10 {
 		t.Errorf("%d with levers, %d as given: both must happen", kept, asGiven)
 	}
 }
@@ -372,10 +377,10 @@ func TestRemainingNeverNegative(t *testing.T) {
 	}
 }
 
-func TestSetupWith(t *testing.T) {
-	s := Setup{}.with([]string{"-XX:+UseSerialGC", "-Xmx20m"}, []string{"A=1"})
-	s = s.with([]string{"-Xmx12m"}, []string{"A=1"})
-	if strings.Join(s.Options, " ") != "-XX:+UseSerialGC -Xmx12m" || len(s.Env) != 1 || s.heapBytes() != 12*mib {
+func TestSetupPlus(t *testing.T) {
+	s := Setup{}.plus(Setup{Options: []string{"-XX:+UseSerialGC", "-Xmx20m"}, Env: []string{"A=1"}})
+	s = s.plus(Setup{Options: []string{"-Xmx12m", "-Xmn4m", "-XX:-UseSerialGC"}, Env: []string{"A=2"}})
+	if strings.Join(s.Options, " ") != "-Xmx12m -Xmn4m -XX:-UseSerialGC" || !slices.Equal(s.Env, []string{"A=2"}) || s.heapBytes() != 12*mib {
 		t.Errorf("%+v", s)
 	}
 }

@@ -24,6 +24,7 @@ func Fit(w io.Writer, r *fit.Result, s Style) error {
 	p.line("")
 	fitComparison(p, r, s)
 	fitLevers(p, r, s)
+	fitEffects(p, r)
 	fitTrials(p, r, s)
 	fitFrontier(p, r)
 	fitConfirmations(p, r)
@@ -35,17 +36,33 @@ func Fit(w io.Writer, r *fit.Result, s Style) error {
 
 // answer is the one sentence that the user came for.
 func answer(r *fit.Result, s Style) string {
-	text := s.Strong(Limit(r.LimitBytes)) + " is enough (as given it needs " + Limit(r.AsGiven.LimitBytes) + "). "
+	text := s.Strong(Limit(r.LimitBytes)) + " is enough (as given it needs " + asGiven(r) + "). "
 	n := len(r.Confirmations)
 	text += s.Good(fmt.Sprintf("%d of %d fresh runs pass", n, n))
 	if f := r.FailBelow; f != nil {
 		text += "; at " + Limit(f.LimitBytes) + " " + failure(f.Verdict)
 	}
 	text += "."
+	if r.MarginBytes > 0 {
+		text += " " + Limit(r.MarginBytes) + " of it are a margin."
+	}
 	if r.RaisedFrom > 0 {
 		text += " The search ended at " + Limit(r.RaisedFrom) + "; a confirming run failed there, so the limit was raised."
 	}
 	return text
+}
+
+// asGiven is what the application needs as given: between two limits where
+// they are far apart.
+func asGiven(r *fit.Result) string {
+	limit, fails := r.AsGiven.LimitBytes, r.AsGivenFails
+	if float64(limit) > 1.1*float64(fails) && !r.Setup.Same(fit.Setup{}) {
+		if fails == 0 {
+			return "at most " + Limit(limit)
+		}
+		return Limit(fails) + " to " + Limit(limit)
+	}
+	return Limit(limit)
 }
 
 // failure says in words what a verdict means.
@@ -112,32 +129,26 @@ func comparisonRow(name string, t fit.Trial) []string {
 
 func fitLevers(p *printer, r *fit.Result, s Style) {
 	p.line("  what helped, each on top of those above it")
-	none := true
+	last := 0
 	for _, l := range r.Levers {
 		if !l.Kept {
 			continue
 		}
-		none = false
-		p.line("  %9s  %s", Limit(l.SavedBytes), s.Strong(l.Lever.Name))
-		for _, line := range Wrap(shorten(ShellWords(append(append([]string{}, l.Setup.Env...), l.Setup.Options...))), width-13) {
+		p.line("  %9s  %s", savedText(l, last), s.Strong(l.Lever.Name))
+		last = l.Trial
+		for _, line := range Wrap(shorten(setupText(l.Setup)), width-13) {
 			p.line("             %s", line)
 		}
-		text := l.Lever.Why
-		if l.Lever.Cost != "" {
-			text += "; cost: " + l.Lever.Cost
-		}
-		for _, line := range Wrap(text, width-13) {
+		for _, line := range Wrap(leverText(l.Lever), width-13) {
 			p.line("             %s", s.Faint(line))
 		}
 	}
-	if none {
+	if last == 0 {
 		p.line("             nothing: the options as given are the best that was found")
 	}
 	var dropped []string
-	for _, l := range r.Levers {
-		if !l.Kept && !strings.HasPrefix(l.Reason, "up to JDK") {
-			dropped = append(dropped, l.Lever.Name+" ("+linux.Printable(l.Reason)+")")
-		}
+	for _, l := range droppedLevers(r) {
+		dropped = append(dropped, l.Name+" ("+l.Reason+")")
 	}
 	if len(dropped) > 0 {
 		for i, line := range Wrap("not used: "+strings.Join(dropped, "; "), width-2) {
@@ -145,6 +156,76 @@ func fitLevers(p *printer, r *fit.Result, s Style) {
 		}
 	}
 	p.line("")
+}
+
+// savedText is what a lever saved; one that was tried together with the one
+// above it has no figure of its own.
+func savedText(l fit.LeverResult, last int) string {
+	if l.Trial == last {
+		return "with it"
+	}
+	return Limit(l.SavedBytes / MiB * MiB)
+}
+
+// leverText says why a lever helps, and what it costs.
+func leverText(l fit.Lever) string {
+	text := l.Why
+	for _, part := range [][2]string{{"cost", l.Cost}, {"breaks", l.Breaks}, {"undo", l.Undo}, {"options", string(l.Mark)}} {
+		if part[1] != "" {
+			text += "; " + part[0] + ": " + part[1]
+		}
+	}
+	return text
+}
+
+// setupText is what a setup adds, as words.
+func setupText(s fit.Setup) string {
+	words := append(append([]string{}, s.Env...), s.Options...)
+	if s.Jar != "" {
+		words = append(words, "-jar", s.Jar)
+	}
+	return ShellWords(words)
+}
+
+// droppedLevers are the levers that are not used, and why.
+func droppedLevers(r *fit.Result) []droppedLever {
+	var out []droppedLever
+	for _, l := range r.Levers {
+		if !l.Kept && !strings.HasPrefix(l.Reason, "up to JDK") {
+			out = append(out, droppedLever{l.Lever.Name, linux.Printable(l.Reason)})
+		}
+	}
+	return out
+}
+
+// fitEffects shows what each lever does by itself, as far as trials tell.
+func fitEffects(p *printer, r *fit.Result) {
+	rows := effectRows(r)
+	if len(rows) == 0 {
+		return
+	}
+	p.line("  what each does by itself: added to those above, or left out of all")
+	p.table("  ", []Align{Right, Right, Right, Left, Left}, append([][]string{{"saves", "range", "speed", "lever", "compared"}}, rows...))
+	p.line("")
+}
+
+// effectRows are saving, range, speed, lever, and the trials compared.
+func effectRows(r *fit.Result) [][]string {
+	var rows [][]string
+	for _, e := range r.Effects() {
+		spread, speed, how := "one trial each", "-", "added"
+		if e.Measured {
+			spread = fmt.Sprintf("%.1f to %.1f", float64(e.LowBytes)/MiB, float64(e.HighBytes)/MiB)
+		}
+		if e.Speed > 0 {
+			speed = fmt.Sprintf("%.2f", e.Speed)
+		}
+		if e.LeftOut {
+			how = "left out"
+		}
+		rows = append(rows, []string{Size(e.SavedBytes), spread, speed, cut(e.Lever.Lever.Name, 24), fmt.Sprintf("%s, %d × %d", how, len(e.With), len(e.Without))})
+	}
+	return rows
 }
 
 // shorten cuts the folder of an archive, which is shown whole further down.
@@ -229,7 +310,25 @@ func fitConfirmations(p *printer, r *fit.Result) {
 		rows = append(rows, append(row, Size(t.PeakBytes), gc))
 	}
 	p.table("  ", []Align{Right, Right, Right, Right, Right, Right}, rows)
+	p.line("  %s", confirmedSpread(r))
 	p.line("")
+}
+
+// confirmedSpread says how much the confirming runs differ.
+func confirmedSpread(r *fit.Result) string {
+	var low, high int64
+	slow, fast := 0.0, 0.0
+	for i, t := range r.Confirmations {
+		if i == 0 {
+			low, high, slow, fast = t.NeededBytes, t.NeededBytes, t.Speed(), t.Speed()
+		}
+		low, high, slow, fast = min(low, t.NeededBytes), max(high, t.NeededBytes), min(slow, t.Speed()), max(fast, t.Speed())
+	}
+	text := fmt.Sprintf("spread: %s to %s needed without page cache", Size(low), Size(high))
+	if slow > 0 {
+		text += fmt.Sprintf(", speed within %.0f %%", 100*(fast/slow-1))
+	}
+	return text
 }
 
 func fitPeak(p *printer, r *fit.Result) {

@@ -28,6 +28,7 @@ type fitView struct {
 	Comparison [][]string
 	Kept       []keptLever
 	Dropped    []droppedLever
+	Effects    [][]string
 	Recipe     []recipe
 	Plots      []drawn
 	Trials     []trialRow
@@ -41,7 +42,7 @@ type fitView struct {
 
 type tile struct{ Name, Value, Note string }
 
-type keptLever struct{ Name, Saves, Options, Why, Cost string }
+type keptLever struct{ Name, Saves, Options, Why, Cost, Breaks string }
 
 type droppedLever struct{ Name, Reason string }
 
@@ -68,14 +69,14 @@ func FitHTML(w io.Writer, r *fit.Result, failure error) error {
 	for _, warning := range r.Warnings {
 		v.Warnings = append(v.Warnings, linux.Printable(warning))
 	}
+	last := 0
 	for _, l := range r.Levers {
-		switch {
-		case l.Kept:
-			v.Kept = append(v.Kept, keptLever{l.Lever.Name, Limit(l.SavedBytes), shorten(ShellWords(append(append([]string{}, l.Setup.Env...), l.Setup.Options...))), l.Lever.Why, l.Lever.Cost})
-		case !strings.HasPrefix(l.Reason, "up to JDK"):
-			v.Dropped = append(v.Dropped, droppedLever{l.Lever.Name, linux.Printable(l.Reason)})
+		if l.Kept {
+			v.Kept = append(v.Kept, keptLever{l.Lever.Name, savedText(l, last), shorten(setupText(l.Setup)), l.Lever.Why, l.Lever.Cost, l.Lever.Breaks})
+			last = l.Trial
 		}
 	}
+	v.Dropped, v.Effects = droppedLevers(r), effectRows(r)
 	v.Comparison, v.WaitedFor, v.Load = comparison(r), waitedFor(r), measureOf(r).unit == "/s"
 	if failure != nil {
 		v.Failure = linux.Printable(failure.Error())
@@ -141,8 +142,7 @@ func recipes(r *fit.Result) []recipe {
 	image := imageSetup(r)
 	var out []recipe
 	if r.Config.Image == nil {
-		command := append(append([]string{}, r.Setup.Env...), r.Config.Command.With(r.Setup.Options...)...)
-		out = append(out, recipe{"On this machine", continued(shellLines(command))})
+		out = append(out, recipe{"On this machine", continued(shellLines(localCommand(r)))})
 	}
 	out = append(out, recipe{"docker run", continued(dockerLines(r, image))})
 	if lines := dockerfileLines(r, image); len(lines) > 0 {
@@ -158,6 +158,9 @@ func continued(lines []string) string { return strings.Join(lines, " \\\n  ") }
 // an image.
 func dockerfileLines(r *fit.Result, image fit.Setup) []string {
 	var lines []string
+	if r.Setup.Jar != "" {
+		lines = append(lines, copyLine(r))
+	}
 	if r.Archive != "" {
 		lines = append(lines, continued(trainLines(r, image)))
 	}
@@ -185,7 +188,7 @@ func trialRows(r *fit.Result) []trialRow {
 	var rows []trialRow
 	for _, t := range r.Trials {
 		row := trialRow{Number: t.Number, Limit: bytesCell(t.LimitBytes), Peak: bytesCell(t.PeakBytes / MiB * MiB), Passed: t.Passed, Verdict: string(t.Verdict), What: string(t.Phase),
-			Speed: cell{"–", -1}, P99: cell{"–", -1}, Start: cell{"–", -1}, Options: shorten(ShellWords(append(append([]string{}, t.Setup.Env...), t.Setup.Options...)))}
+			Speed: cell{"–", -1}, P99: cell{"–", -1}, Start: cell{"–", -1}, Options: shorten(setupText(t.Setup))}
 		if t.Lever != "" {
 			row.What = "+ " + t.Lever
 		}

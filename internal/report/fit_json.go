@@ -17,7 +17,7 @@ import (
 const FitSchema = "tare.fit/1"
 
 // FitJSON is the JSON form of a fit.Result. Sizes are bytes, times as their
-// names say. There is no seed: nothing in a fit is drawn at random.
+// names say. Seed draws the order of an ablation's trials, and nothing else.
 type FitJSON struct {
 	Schema string `json:"schema"`
 	// Error says why there is no recommendation, nil when there is one.
@@ -29,6 +29,10 @@ type FitJSON struct {
 	LimitBytes *int64   `json:"limitBytes"`
 	Options    []string `json:"options"`
 	Env        []string `json:"env"`
+	// Jar starts the application in place of the command's jar; empty where
+	// that is used. NoHugePages is as in fit.Setup.
+	Jar         string `json:"jar"`
+	NoHugePages bool   `json:"noHugePages"`
 	// Archive is the class archive among the options, nil without one.
 	Archive       *archiveJSON `json:"archive"`
 	Baseline      *runJSON     `json:"baseline"`
@@ -40,6 +44,14 @@ type FitJSON struct {
 	// RaisedFromBytes is the limit that the search found, when confirming
 	// runs raised it.
 	RaisedFromBytes *int64 `json:"raisedFromBytes"`
+	// MarginBytes is the part of LimitBytes that was added to the smallest
+	// limit that passed; AsGivenFailsBytes the largest limit that failed as
+	// given, nil without one.
+	MarginBytes       int64  `json:"marginBytes"`
+	AsGivenFailsBytes *int64 `json:"asGivenFailsBytes"`
+	// Effects are what levers do by themselves, as far as trials tell.
+	Effects []effectJSON `json:"effects"`
+	Seed    uint64       `json:"seed"`
 	// UnpaidBytes are pages that the application maps and that are charged
 	// to other groups of this machine; a container of its own pays for them.
 	UnpaidBytes int64 `json:"unpaidBytes"`
@@ -128,12 +140,38 @@ type trialJSON struct {
 	Time        time.Time        `json:"time"`
 }
 
+// effectJSON is a fit.Effect.
+type effectJSON struct {
+	Lever string `json:"lever"`
+	// LeftOut says that it was taken away from the recommendation; else it
+	// was put on top of those before it.
+	LeftOut    bool  `json:"leftOut"`
+	SavedBytes int64 `json:"savedBytes"`
+	// LowBytes and HighBytes are nil unless there were several trials on
+	// both sides.
+	LowBytes  *int64  `json:"lowBytes"`
+	HighBytes *int64  `json:"highBytes"`
+	Speed     float64 `json:"speed"` // with it over without; 0 is unknown
+	With      []int   `json:"with"`
+	Without   []int   `json:"without"`
+}
+
 type leverJSON struct {
+	ID         string   `json:"id"`
 	Name       string   `json:"name"`
 	Options    []string `json:"options"`
 	Env        []string `json:"env"`
 	Kept       bool     `json:"kept"`
 	SavedBytes int64    `json:"savedBytes"`
+	// BoundBytes is the most that it could save by the footprint's rows, nil
+	// where nothing told. Trial is the one that it was tried in, with all
+	// levers that have the same; 0 without one.
+	BoundBytes *int64   `json:"boundBytes"`
+	Rows       []string `json:"rows"`
+	Trial      int      `json:"trial"`
+	Mark       fit.Mark `json:"mark"`
+	Breaks     string   `json:"breaks"`
+	Undo       string   `json:"undo"`
 	Why        string   `json:"why"`
 	Cost       string   `json:"cost"`
 	Reason     string   `json:"reason"`
@@ -153,7 +191,8 @@ func NewFitJSON(r *fit.Result, failure error) FitJSON {
 	c := r.Config
 	j := FitJSON{
 		Schema: FitSchema, Time: r.Time.UTC(), TookSeconds: r.Took.Seconds(),
-		Options: list(r.Setup.Options), Env: list(r.Setup.Env), Levers: []leverJSON{}, Trials: trialsJSON(r.Trials), Confirmations: trialsJSON(r.Confirmations),
+		Options: list(r.Setup.Options), Env: list(r.Setup.Env), Jar: r.Setup.Jar, NoHugePages: r.Setup.NoHugePages,
+		MarginBytes: r.MarginBytes, Seed: c.Seed, Effects: []effectJSON{}, Levers: []leverJSON{}, Trials: trialsJSON(r.Trials), Confirmations: trialsJSON(r.Confirmations),
 		Command: c.Command.With(), JDK: c.Java.Version, JavaHome: c.Java.Home, Kernel: r.Machine.Kernel, Arch: r.Machine.Arch, Runner: r.RunnerName,
 		Machine: machineJSON{r.Machine.CPUs, r.Machine.MemoryBytes}, Limits: limitsJSON{c.CPUs, c.Cpuset}, SLO: c.SLO.String(), Ready: c.Ready.String(),
 		Load: loadJSON{Targets: []string{}, Command: list(c.Load.Command), Concurrency: c.Load.Concurrency, Rate: c.Load.Rate,
@@ -178,6 +217,9 @@ func NewFitJSON(r *fit.Result, failure error) FitJSON {
 	if r.RaisedFrom > 0 {
 		j.RaisedFromBytes = &r.RaisedFrom
 	}
+	if r.AsGivenFails > 0 {
+		j.AsGivenFailsBytes = &r.AsGivenFails
+	}
 	if r.Archive != "" {
 		j.Archive = &archiveJSON{r.Archive, r.TrainOption}
 	}
@@ -190,9 +232,37 @@ func NewFitJSON(r *fit.Result, failure error) FitJSON {
 		j.AsGiven = &run
 	}
 	for _, l := range r.Levers {
-		j.Levers = append(j.Levers, leverJSON{l.Lever.Name, list(l.Setup.Options), list(l.Setup.Env), l.Kept, l.SavedBytes, l.Lever.Why, l.Lever.Cost, l.Reason})
+		j.Levers = append(j.Levers, newLeverJSON(l))
+	}
+	for _, e := range r.Effects() {
+		j.Effects = append(j.Effects, newEffectJSON(e))
 	}
 	return j
+}
+
+func newLeverJSON(l fit.LeverResult) leverJSON {
+	j := leverJSON{ID: l.Lever.ID, Name: l.Lever.Name, Options: list(l.Setup.Options), Env: list(l.Setup.Env), Kept: l.Kept, SavedBytes: l.SavedBytes, BoundBytes: l.BoundBytes,
+		Rows: []string{}, Trial: l.Trial, Mark: l.Lever.Mark, Breaks: l.Lever.Breaks, Undo: l.Lever.Undo, Why: l.Lever.Why, Cost: l.Lever.Cost, Reason: l.Reason}
+	for _, o := range l.Lever.Rows {
+		j.Rows = append(j.Rows, string(o))
+	}
+	return j
+}
+
+func newEffectJSON(e fit.Effect) effectJSON {
+	j := effectJSON{Lever: e.Lever.Lever.ID, LeftOut: e.LeftOut, SavedBytes: e.SavedBytes, Speed: e.Speed, With: numbers(e.With), Without: numbers(e.Without)}
+	if e.Measured {
+		j.LowBytes, j.HighBytes = &e.LowBytes, &e.HighBytes
+	}
+	return j
+}
+
+func numbers(trials []fit.Trial) []int {
+	out := []int{}
+	for _, t := range trials {
+		out = append(out, t.Number)
+	}
+	return out
 }
 
 // WriteFitJSON writes a result as indented JSON.

@@ -14,8 +14,16 @@ func fitNext(p *printer, r *fit.Result, s Style) {
 	image := imageSetup(r)
 	if r.Config.Image == nil {
 		p.line("  next: %s", s.Strong("on this machine"))
-		command := append(slices.Clone(r.Setup.Env), r.Config.Command.With(r.Setup.Options...)...)
-		p.paste(shellLines(command))
+		p.paste(shellLines(localCommand(r)))
+		p.line("")
+	}
+	if r.Setup.Jar != "" {
+		p.line("  %s", s.Strong("in the image: the extracted jars"))
+		p.line("    %s", copyLine(r))
+		p.line("")
+	}
+	if r.Setup.NoHugePages {
+		p.line("  huge pages are off by prctl(PR_SET_THP_DISABLE), which its starter has to call")
 		p.line("")
 	}
 	if r.Archive != "" {
@@ -35,9 +43,13 @@ func fitNext(p *printer, r *fit.Result, s Style) {
 // imageArchive is where the examples put the archive in an image.
 const imageArchive = "/app/"
 
-// imageSetup is the setup with the archive's path inside an image.
+// imageSetup is the setup with the paths of archive and jar inside an image.
 func imageSetup(r *fit.Result) fit.Setup {
-	s := fit.Setup{Options: slices.Clone(r.Setup.Options), Env: slices.Clone(r.Setup.Env)}
+	s := r.Setup
+	s.Options, s.Env = slices.Clone(s.Options), slices.Clone(s.Env)
+	if s.Jar != "" {
+		s.Jar = imageArchive + filepath.Base(s.Jar)
+	}
 	if r.Archive == "" {
 		return s
 	}
@@ -45,6 +57,16 @@ func imageSetup(r *fit.Result) fit.Setup {
 		s.Options[i] = strings.ReplaceAll(o, r.Archive, imageArchive+filepath.Base(r.Archive))
 	}
 	return s
+}
+
+// localCommand is the recommendation as a command, its environment before it.
+func localCommand(r *fit.Result) []string {
+	return append(slices.Clone(r.Setup.Env), r.Setup.Command(r.Config.Command)...)
+}
+
+// copyLine is the line of a Dockerfile that takes the extracted jars along.
+func copyLine(r *fit.Result) string {
+	return "COPY " + ShellQuote(filepath.Base(filepath.Dir(r.Setup.Jar))+"/") + " " + imageArchive + "   # from " + filepath.Dir(filepath.Dir(r.Setup.Jar))
 }
 
 // paste writes a command over several lines, which a shell reads as one.
@@ -135,7 +157,8 @@ func trainLines(r *fit.Result, s fit.Setup) []string {
 			train = append(train, o)
 		}
 	}
-	words := append([]string{"RUN", "timeout", "-s", "TERM", "60"}, c.With(append(train, option)...)...)
+	s.Options = append(train, option)
+	words := append([]string{"RUN", "timeout", "-s", "TERM", "60"}, s.Command(c)...)
 	lines := shellLines(words)
 	lines[len(lines)-1] += " || [ $? -ge 124 ]"
 	return lines

@@ -73,7 +73,7 @@ func frontierPlot(r *fit.Result) drawn {
 	if n := len(line.Points); n > 0 { // what passed with little passes with more
 		end := line.Points[n-1]
 		for _, t := range r.Trials {
-			if t.Phase != fit.PhaseBaseline && t.Phase != fit.PhaseHeap {
+			if t.Phase != fit.PhaseBaseline && t.Phase != fit.PhaseHeap && t.Phase != fit.PhaseAblation {
 				end.X = max(end.X, mibs(t.LimitBytes))
 			}
 		}
@@ -82,7 +82,7 @@ func frontierPlot(r *fit.Result) drawn {
 	passed := plot.Series{Name: "passed", Tone: plot.Muted}
 	failed := plot.Series{Name: "failed", Tone: plot.Bad, Shape: plot.Cross}
 	for _, t := range r.Trials {
-		if t.Phase == fit.PhaseBaseline || t.Phase == fit.PhaseHeap || t.Number == r.AsGiven.Number || r.LimitBytes > 0 && t.Phase == fit.PhaseConfirm && t.Passed {
+		if t.Phase == fit.PhaseBaseline || t.Phase == fit.PhaseHeap || t.Phase == fit.PhaseAblation || t.Number == r.AsGiven.Number || r.LimitBytes > 0 && t.Phase == fit.PhaseConfirm && t.Passed {
 			continue
 		}
 		p := plot.Point{X: mibs(t.LimitBytes), Y: m.of(t), Title: trialTitle(t)}

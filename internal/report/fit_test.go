@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -96,11 +97,17 @@ func fitResult(t *testing.T) *fit.Result {
 	}
 	r.Trials = append(r.Trials, r.Confirmations...)
 	r.Baseline, r.AsGiven, r.LimitBytes, r.Setup, r.RaisedFrom, r.FailBelow = r.Trials[0], r.Trials[1], 170*MiB, full, 166*MiB, &r.Trials[5]
+	r.MarginBytes, r.AsGivenFails = 4*MiB, 296*MiB
+	lever := func(id string) fit.Lever {
+		return fit.Levers[slices.IndexFunc(fit.Levers, func(l fit.Lever) bool { return l.ID == id })]
+	}
+	little := int64(300 << 10)
 	r.Levers = []fit.LeverResult{
-		{Lever: fit.Levers[0], Setup: serial, Kept: true, SavedBytes: 64 * MiB},
-		{Lever: fit.Levers[1], Setup: fit.Setup{Options: []string{"-XX:TieredStopAtLevel=1"}}, Kept: true, SavedBytes: 58 * MiB},
-		{Lever: fit.Levers[2], Reason: "yours: MALLOC_ARENA_MAX=4"},
-		{Lever: fit.Levers[6], Setup: fit.Setup{Options: []string{"-XX:SharedArchiveFile=/home/me/fit out/app.jsa"}}, Kept: true, SavedBytes: 12 * MiB},
+		{Lever: lever("stacks"), BoundBytes: &little, Reason: "could save at most 0.3 MiB"},
+		{Lever: lever("collector"), Setup: serial, Kept: true, SavedBytes: 64 * MiB, Before: 2, Trial: 4},
+		{Lever: lever("c1"), Setup: fit.Setup{Options: []string{"-XX:TieredStopAtLevel=1"}}, Kept: true, SavedBytes: 58 * MiB, Before: 4, Trial: 5},
+		{Lever: lever("arenas"), Reason: "yours: MALLOC_ARENA_MAX=4"},
+		{Lever: lever("archive"), Setup: fit.Setup{Options: []string{"-XX:SharedArchiveFile=/home/me/fit out/app.jsa"}}, Kept: true, SavedBytes: 58 * MiB, Before: 4, Trial: 5},
 	}
 	r.Peak = &footprint.Footprint{RSSBytes: 150 * MiB, Rows: []footprint.Row{
 		{Owner: footprint.JavaHeap, ResidentBytes: 52 * MiB, How: footprint.Exact}, {Owner: footprint.Malloc, ResidentBytes: 37 * MiB, How: footprint.Layout},
@@ -139,8 +146,7 @@ func TestFitCommandsPaste(t *testing.T) {
 			t.Errorf("got\n%s\nwant\n%s", got, strings.Join(want, "\n"))
 		}
 	}
-	command := append(append([]string{}, r.Setup.Env...), r.Config.Command.With(r.Setup.Options...)...)
-	check(shellLines(command), command)
+	check(shellLines(localCommand(r)), localCommand(r))
 	image := imageSetup(r)
 	check(dockerLines(r, image), []string{"docker", "run", "-m", "170m", "--memory-swap", "170m", "--cpus", "1", "-e", "MALLOC_ARENA_MAX=1", "-e",
 		"JAVA_TOOL_OPTIONS=-XX:+UseSerialGC -Xmx52m -XX:+ExitOnOutOfMemoryError -XX:TieredStopAtLevel=1 -XX:SharedArchiveFile=/app/app.jsa -Duser.timezone=UTC", "IMAGE"})

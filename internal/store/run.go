@@ -163,7 +163,7 @@ func (r *Run) End(ctx context.Context, e fit.Ending) error {
 // Close lets others go on with the fit.
 func (r *Run) Close() error { return r.lock.release() }
 
-// Sweep removes the class archives that training runs of killed fits were
+// Sweep removes the class archives and extracted jars that killed fits were
 // making, and returns their names.
 func (s *Store) Sweep(ctx context.Context) (removed []string, err error) {
 	left, err := s.leftovers(ctx)
@@ -205,12 +205,13 @@ func (s *Store) sweep(ctx context.Context, id int64, file string) (removed []str
 	if strings.HasSuffix(file, ".jsa") || strings.HasSuffix(file, ".aot") {
 		// JEP 514: the AOT configuration is written beside the cache first.
 		for _, name := range []string{file, file + ".config"} {
-			err := os.Remove(name)
-			if err == nil {
-				removed = append(removed, name)
-			} else if !errors.Is(err, fs.ErrNotExist) {
+			if _, err := os.Lstat(name); errors.Is(err, fs.ErrNotExist) {
+				continue
+			}
+			if err := os.RemoveAll(name); err != nil { // extracted jars are a folder
 				return removed, err
 			}
+			removed = append(removed, name)
 		}
 	}
 	_, err = s.db.ExecContext(ctx, "UPDATE fits SET making = NULL WHERE id = ?", id)

@@ -14,8 +14,8 @@ const (
 	sampleEvery = 150 * time.Millisecond
 	// weighShare bounds what footprints cost: this share of one processor.
 	weighShare = 0.015
-	// weighGrowth is how much above the last footprint's usage a new
-	// maximum must be to be weighed.
+	// weighGrowth is how much above that at the last footprint a new maximum
+	// of usage less page cache must be to be weighed.
 	weighGrowth = 1.02
 )
 
@@ -54,7 +54,7 @@ type sampler struct {
 	heap     int64 // largest HeapUsed
 	needed   int64 // largest usage less page cache
 	peak     *footprint.Footprint
-	peakUse  int64 // usage at the peak footprint
+	peakNeed int64 // usage less page cache at the peak footprint
 	peakMap  int64 // the group's mapped and anonymous pages at that moment
 	weighErr error
 	nextTime time.Time // no footprint before
@@ -96,19 +96,21 @@ func (s *sampler) sample(ctx context.Context) {
 		return
 	}
 	s.last = reading{usage: u, gc: s.counters()}
-	s.needed = max(s.needed, u.UsageBytes-s.last.reclaimable())
+	// Page cache fills a group to its limit early on: what counts is the rest.
+	need := u.UsageBytes - s.last.reclaimable()
+	s.needed = max(s.needed, need)
 	if gc := s.last.gc; gc != nil {
 		s.heap = max(s.heap, gc.HeapUsed)
 		if live := gc.UsedAfterGC; live > 0 && (s.live == 0 || live < s.live) {
 			s.live = live
 		}
 	}
-	if s.weigh != nil && float64(u.UsageBytes) > weighGrowth*float64(s.peakUse) && time.Now().After(s.nextTime) {
-		s.takeFootprint(ctx, u)
+	if s.weigh != nil && float64(need) > weighGrowth*float64(s.peakNeed) && time.Now().After(s.nextTime) {
+		s.takeFootprint(ctx, u, need)
 	}
 }
 
-func (s *sampler) takeFootprint(ctx context.Context, u runner.Usage) {
+func (s *sampler) takeFootprint(ctx context.Context, u runner.Usage, need int64) {
 	begin := time.Now()
 	f, err := s.weigh(ctx, s.proc.PID())
 	cost := time.Since(begin)
@@ -117,8 +119,8 @@ func (s *sampler) takeFootprint(ctx context.Context, u runner.Usage) {
 		s.weighErr = err
 		return
 	}
-	if s.peak == nil || u.UsageBytes >= s.peakUse {
-		s.peak, s.peakUse, s.peakMap = f, u.UsageBytes, mapped(u.Stat)
+	if s.peak == nil || need >= s.peakNeed {
+		s.peak, s.peakNeed, s.peakMap = f, need, mapped(u.Stat)
 	}
 }
 

@@ -111,8 +111,8 @@ type Result struct {
 	Exit         runner.Exit
 	// Ended says that the application ended without being asked to.
 	Ended bool
-	// Peak and End are footprints near the highest usage and at the end of
-	// the load; nil where none could be taken.
+	// Peak and End are footprints near the highest usage less page cache, and
+	// at the end of the load; nil where none could be taken.
 	Peak, End *footprint.Footprint
 	// UnpaidBytes are pages of the peak footprint that are charged to other
 	// groups, which had them in the page cache first: those of the C

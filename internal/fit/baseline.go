@@ -1,0 +1,157 @@
+package fit
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"tare/internal/jvmopts"
+)
+
+const (
+	maxSpread = 0.15
+	// givenTrials is how many trials may go into the smallest limit as
+	// given, which is only compared with.
+	givenTrials = 2
+	// usualCache is the share of page cache that is taken to be needed until
+	// a trial has told; mostCache is the most that one is believed.
+	usualCache, mostCache = 0.3, 0.5
+)
+
+// runBaselines runs the baselines and keeps the one of median throughput: the
+// bar of a relative objective must not hang on one run's luck. Where several
+// differ much, one more is run.
+func (s *Search) runBaselines(ctx context.Context) error {
+	s.expect(DefaultTrials)
+	var runs []Trial
+	for len(runs) < s.Baselines || len(runs) == s.Baselines && spread(runs) > maxSpread {
+		t, err := s.once(ctx, Attempt{Phase: PhaseBaseline, LimitBytes: s.AmpleBytes})
+		if err != nil {
+			return err
+		}
+		if !t.Passed {
+			return &BaselineError{t}
+		}
+		runs = append(runs, t)
+	}
+	s.found.Baseline = Median(runs)
+	m := s.found.Baseline.Measured
+	s.baseline = &m
+	if f := ledgerOf(s.found.Baseline, s.Facts.CPUs).Footprint; f != nil && s.Facts.Flags == nil {
+		s.Facts.Flags = f.Flags
+	}
+	return nil
+}
+
+// Median is the trial of median speed, of an even number the upper one.
+func Median(trials []Trial) Trial {
+	if len(trials) == 0 {
+		return Trial{}
+	}
+	sorted := slices.Clone(trials)
+	slices.SortStableFunc(sorted, func(a, b Trial) int { return cmp.Compare(a.Speed(), b.Speed()) })
+	return sorted[len(sorted)/2]
+}
+
+// spread is how much faster the fastest trial was than the slowest.
+func spread(trials []Trial) float64 {
+	if len(trials) < 2 {
+		return 0
+	}
+	low, high := trials[0].Speed(), trials[0].Speed()
+	for _, t := range trials {
+		low, high = min(low, t.Speed()), max(high, t.Speed())
+	}
+	if low <= 0 {
+		return 0
+	}
+	return high/low - 1
+}
+
+// findAsGiven finds about the smallest limit with nothing added, and how much
+// of its page cache the application needs there.
+func (s *Search) findAsGiven(ctx context.Context) error {
+	p := point{at: s.found.Baseline}
+	goal, most := narrowing{phase: PhaseAsGiven, share: coarse, guess: s.guessAsGiven()}, givenTrials
+	if len(s.Levers) == 0 {
+		goal.share, most = fine, s.room()
+	}
+	p, err := s.narrow(ctx, p, goal, most)
+	s.best = p
+	s.foundGiven(p)
+	s.learnCache()
+	return err
+}
+
+// learnCache learns how much of its page cache the application needs, where it
+// was memory that decided on the limit as given.
+func (s *Search) learnCache() {
+	s.cacheShare = usualCache
+	t, cache := s.given.at, pageCache(s.found.Baseline)
+	if cache > 0 && t.PeakBytes+tolerance(t.LimitBytes, fine) >= t.LimitBytes {
+		s.cacheShare = min(mostCache, max(0.1, float64(t.LimitBytes-t.NeededBytes)/float64(cache)))
+	}
+}
+
+func (s *Search) foundGiven(p point) {
+	s.given, s.found.AsGiven, s.found.AsGivenFails = p, p.at, p.fails
+}
+
+// narrowAsGiven spends trials that are left on the limit as given.
+func (s *Search) narrowAsGiven(ctx context.Context) error {
+	if s.best.setup.empty() {
+		s.foundGiven(s.best)
+		return nil
+	}
+	p, err := s.narrow(ctx, s.given, narrowing{phase: PhaseAsGiven, share: coarse, guess: s.given.limit()}, givenTrials)
+	s.foundGiven(p)
+	return err
+}
+
+// guessAsGiven foresees the smallest limit as given: the JVM sizes its heap by
+// the limit, and all else stays as it is.
+func (s *Search) guessAsGiven() int64 {
+	b := s.found.Baseline
+	cache := int64(usualCache * float64(pageCache(b)))
+	limit := b.NeededBytes + cache
+	if s.heapSettled() {
+		return wholeMiB(limit)
+	}
+	heap := ledgerOf(b, 0).heap()
+	rest := max(floorBytes, b.NeededBytes-heap) + cache
+	for range 20 { // it converges: a heap is half of the limit or less
+		limit = rest + min(heap, ergonomicHeap(limit))
+	}
+	if c, ok := fitGCCost(heapPointOf(b, ergonomicHeap(s.AmpleBytes))); ok {
+		limit = max(limit, limitOfHeap(c.knee(ergonomicHeap(s.AmpleBytes), KneeShare)))
+	}
+	return wholeMiB(min(limit, s.AmpleBytes))
+}
+
+// heapSettled says that the user has set the heap: it does not go by the limit.
+func (s *Search) heapSettled() bool {
+	_, settled := s.Facts.Given.Settles(jvmopts.HeapMax)
+	return settled
+}
+
+// limitOfHeap is the smallest limit at which HotSpot takes a heap by itself.
+func limitOfHeap(heap int64) int64 {
+	if heap < defaultHeap {
+		return 2 * heap
+	}
+	return 4 * heap
+}
+
+// defaultHeap is the default of MaxHeapSize on 64 bits.
+const defaultHeap = 126 * mib
+
+// ergonomicHeap is the largest heap that HotSpot takes by itself with a memory
+// limit: half of little memory and a quarter of much, with the default of
+// MaxHeapSize between them (JDK: Arguments::set_heap_size in
+// src/hotspot/share/runtime/arguments.cpp).
+func ergonomicHeap(limit int64) int64 {
+	if limit/2 < defaultHeap {
+		return limit / 2
+	}
+	return max(defaultHeap, limit/4)
+}

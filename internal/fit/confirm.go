@@ -1,0 +1,188 @@
+package fit
+
+import (
+	"context"
+)
+
+const (
+	maxRaises = 8
+	raise     = 0.03
+	// mostMargin bounds the margin that is taken from the spread.
+	mostMargin = 0.03
+	// failureShare is the part of the recommended limit at which a run shows
+	// what failure looks like.
+	failureShare = 0.9
+)
+
+// confirm makes fresh runs at the limit found and a margin, and raises it until
+// all of them pass. Where that takes it to the limit as given, chance had a hand
+// in one of the two: the options as given are then put to the same test, and are
+// the recommendation unless less is confirmed with more.
+func (s *Search) confirm(ctx context.Context) error {
+	best, given := s.best, s.given
+	start := s.withMargin()
+	if best.setup.empty() {
+		c, err := s.settle(ctx, best.setup, start, s.AmpleBytes+1)
+		return s.recommend(best.setup, start, c, err)
+	}
+	c, err := s.settle(ctx, best.setup, start, given.limit())
+	if err != nil || c.passed() {
+		return s.recommend(best.setup, start, c, err)
+	}
+	s.note("from %d MiB on nothing is saved: the options as given are put to the same test", given.limit()/mib)
+	g, err := s.settle(ctx, given.setup, given.limit(), s.AmpleBytes+1)
+	if err != nil || !g.passed() {
+		return s.recommend(given.setup, given.limit(), g, err)
+	}
+	s.found.AsGiven = g.last()
+	if c, err = s.settle(ctx, best.setup, max(c.limit, start), g.limit); err != nil || c.passed() {
+		return s.recommend(best.setup, start, c, err)
+	}
+	s.dropLevers("with all that is kept, fresh runs needed no less than as given")
+	return s.recommend(given.setup, given.limit(), g, nil)
+}
+
+// withMargin is the limit that was found with the margin added, but with levers
+// less than as given. Where trials ran out before any limit below the one that
+// levers are tried at passed, confirming begins half way to the largest that
+// failed.
+func (s *Search) withMargin() int64 {
+	limit := s.best.limit()
+	if !s.best.setup.empty() && limit >= s.leverLimit() {
+		low := narrowing{needs: true}.low(s.best)
+		return max(low+mib, (low+s.given.limit())/2/mib*mib)
+	}
+	margin := s.Margin
+	if margin < 0 {
+		margin = min(mostMargin, float64(s.needSpread())/float64(limit))
+	}
+	start := min(s.AmpleBytes, wholeMiB(limit+int64(margin*float64(limit))))
+	if !s.best.setup.empty() {
+		start = min(start, max(limit, s.given.limit()-mib))
+	}
+	return start
+}
+
+// needSpread is by how much trials of the best setup differed in what they
+// needed.
+func (s *Search) needSpread() int64 {
+	var low, high int64
+	for _, t := range s.found.Trials {
+		if t.Passed && t.Phase != PhaseBaseline && t.Setup.Same(s.best.setup) {
+			if high = max(high, t.NeededBytes); low == 0 || t.NeededBytes < low {
+				low = t.NeededBytes
+			}
+		}
+	}
+	return high - low
+}
+
+// recommend makes what was confirmed the result of a search that went on to
+// confirm from a limit.
+func (s *Search) recommend(setup Setup, from int64, c confirmation, err error) error {
+	if err != nil {
+		return err
+	}
+	if !c.passed() {
+		return &UnconfirmedError{c.last()}
+	}
+	s.found.LimitBytes, s.found.Setup, s.found.Confirmations = c.limit, setup, c.runs
+	if setup.empty() {
+		s.found.AsGiven = c.last()
+	}
+	if setup.Same(s.best.setup) {
+		s.found.MarginBytes = max(0, min(from, c.limit)-s.best.limit())
+	}
+	if c.limit > from {
+		s.found.RaisedFrom = from
+	}
+	s.found.FailBelow = s.failBelow(setup, c.limit)
+	return nil
+}
+
+// confirmation is the fresh runs that were made last, and the limit that they
+// confirm; where the last of them failed, the limit to try next.
+type confirmation struct {
+	limit int64
+	runs  []Trial
+}
+
+func (c confirmation) passed() bool { return len(c.runs) > 0 && c.last().Passed }
+
+func (c confirmation) last() Trial {
+	if len(c.runs) == 0 {
+		return Trial{}
+	}
+	return c.runs[len(c.runs)-1]
+}
+
+// settle raises a limit until fresh runs confirm it, but not to the limit
+// below or more, nor too often.
+func (s *Search) settle(ctx context.Context, setup Setup, limit, below int64) (confirmation, error) {
+	c := confirmation{limit: limit}
+	for raises := 0; raises <= maxRaises && c.limit < below; raises++ {
+		s.remaining = s.Confirmations
+		var err error
+		if c.runs, err = s.confirmAt(ctx, setup, c.limit); err != nil || c.passed() || c.limit >= s.AmpleBytes {
+			return c, err
+		}
+		s.note("a confirming run at %d MiB was %s: the limit is raised", c.limit/mib, c.last().Verdict)
+		step := max(mib, wholeMiB(int64(raise*float64(c.limit))))
+		c.limit = min(s.AmpleBytes, c.limit+step<<max(0, raises-1)) // the third and later raises are larger
+	}
+	return c, nil
+}
+
+// dropLevers says of every lever that was kept why it is not.
+func (s *Search) dropLevers(reason string) {
+	for i := range s.found.Levers {
+		if l := &s.found.Levers[i]; l.Kept {
+			l.Kept, l.Reason = false, reason
+		}
+	}
+}
+
+// confirmAt runs until one fails or enough passed; the last one tells which.
+func (s *Search) confirmAt(ctx context.Context, setup Setup, limit int64) ([]Trial, error) {
+	var runs []Trial
+	for range s.Confirmations {
+		t, err := s.try(ctx, Attempt{Phase: PhaseConfirm, Setup: setup, LimitBytes: limit})
+		if err != nil {
+			return nil, err
+		}
+		runs = append(runs, t)
+		if !t.Passed {
+			break
+		}
+	}
+	return runs, nil
+}
+
+// showFailure makes one run below the recommendation: it should fail.
+func (s *Search) showFailure(ctx context.Context) error {
+	limit := int64(failureShare*float64(s.found.LimitBytes)) / mib * mib
+	if !s.ShowFailure || limit < floorBytes {
+		return nil
+	}
+	t, err := s.once(ctx, Attempt{Phase: PhaseBelow, Setup: s.found.Setup, LimitBytes: limit})
+	if t.Passed {
+		s.note("a run at %d MiB passed, too: with more --trials a smaller limit may be found", limit/mib)
+	}
+	s.found.FailBelow = s.failBelow(s.found.Setup, s.found.LimitBytes)
+	return err
+}
+
+// failBelow is the nearest failure below the limit with the same setup.
+func (s *Search) failBelow(setup Setup, limit int64) *Trial {
+	var nearest *Trial
+	for i := range s.found.Trials {
+		t := &s.found.Trials[i]
+		if t.Passed || t.LimitBytes >= limit || !t.Setup.Same(setup) {
+			continue
+		}
+		if nearest == nil || t.LimitBytes > nearest.LimitBytes {
+			nearest = t
+		}
+	}
+	return nearest
+}

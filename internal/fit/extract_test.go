@@ -1,0 +1,126 @@
+package fit
+
+import (
+	"archive/zip"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"tare/internal/jvmtest"
+)
+
+// bootLayout makes a jar of Spring Boot's layout around the demo service.
+func bootLayout(t *testing.T, name string, extra map[string]string) {
+	t.Helper()
+	service, err := os.ReadFile(jvmtest.Jar(t, "sysinfo.jar"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]string{
+		"META-INF/MANIFEST.MF": "Manifest-Version: 1.0\r\nMain-Class: org.springframework.boot.loader.launch.JarLauncher\r\nStart-Class: dev.tare.sysinfo.Main\r\n" +
+			"Spring-Boot-Classes: BOOT-INF/classes/\r\nSpring-Boot-Lib: BOOT-INF/lib/\r\nImplementation-Version: 1.2\r\n\r\n",
+		"org/springframework/boot/loader/launch/JarLauncher.class": "no class",
+		"BOOT-INF/classes/application.properties":                  "greeting=hello\n",
+		"BOOT-INF/lib/a service.jar":                               string(service),
+	}
+	for k, v := range extra {
+		files[k] = v
+	}
+	f, err := os.Create(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	z := zip.NewWriter(f)
+	for entry, text := range files {
+		w, err := z.Create(entry)
+		if err == nil {
+			_, err = io.WriteString(w, text)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(z.Close(), f.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestExtractJars(t *testing.T) {
+	dir := t.TempDir()
+	jar, out := filepath.Join(dir, "app.jar"), filepath.Join(dir, "out")
+	bootLayout(t, jar, map[string]string{"BOOT-INF/lib/../../evil.jar": "x", "BOOT-INF/classes/META-INF/MANIFEST.MF": "Main-Class: Evil\n"})
+	when := time.Date(2020, 2, 3, 4, 5, 6, 0, time.UTC)
+	if err := os.Chtimes(jar, when, when); err != nil {
+		t.Fatal(err)
+	}
+	if !nestedJars(jar) || nestedJars(jvmtest.Jar(t, "sysinfo.jar")) || nestedJars(filepath.Join(dir, "none.jar")) {
+		t.Error("which jar holds jars?")
+	}
+	for range 2 { // anew over an old one
+		got, err := extractJars(jar, out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got != filepath.Join(out, "app.jar") {
+			t.Error(got)
+		}
+	}
+	for _, name := range []string{"app.jar", "lib/a service.jar"} {
+		if st, err := os.Stat(filepath.Join(out, name)); err != nil || !st.ModTime().Equal(when) {
+			t.Errorf("%s: %v, %v", name, st, err)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(dir, "evil.jar")); err == nil {
+		t.Error("a file is outside of the folder")
+	}
+	z, err := zip.OpenReader(filepath.Join(out, "app.jar"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer z.Close()
+	if len(z.File) != 2 || z.File[0].Name != "META-INF/MANIFEST.MF" || z.File[1].Name != "application.properties" {
+		t.Errorf("%d files", len(z.File))
+	}
+	// The service runs from it, and its manifest tells the version.
+	port := jvmtest.FreePort(t)
+	p := jvmtest.Start(t, jvmtest.Java(t, 17), "-jar", filepath.Join(out, "app.jar"), "--port", strconv.Itoa(port))
+	p.Await(t, "listening on")
+	manifest, err := z.Open("META-INF/MANIFEST.MF")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(manifest)
+	if err != nil || !strings.Contains(string(text), "Class-Path: lib/a%20service.jar\r\n") || !strings.Contains(string(text), "Implementation-Version: 1.2") {
+		t.Errorf("%s, %v", text, err)
+	}
+}
+
+func TestExtractRefuses(t *testing.T) {
+	dir := t.TempDir()
+	bad := filepath.Join(dir, "bad.jar")
+	if err := os.WriteFile(bad, []byte("PK no zip"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, jar := range []string{bad, jvmtest.Jar(t, "sysinfo.jar")} {
+		if _, err := extractJars(jar, filepath.Join(dir, "out")); !errors.Is(err, ErrNotExtracted) {
+			t.Errorf("%s: %v", jar, err)
+		}
+	}
+}
+
+func TestManifestLines(t *testing.T) {
+	b := bootJar{manifest: map[string]string{"start-class": "a.Main"}}
+	for range 40 {
+		b.libraries = append(b.libraries, &zip.File{FileHeader: zip.FileHeader{Name: "BOOT-INF/lib/some-library-1.2.3.jar"}})
+	}
+	for line := range strings.SplitSeq(b.plainManifest(), "\r\n") {
+		if len(line) > 70 {
+			t.Errorf("%d bytes: %s", len(line), line)
+		}
+	}
+}

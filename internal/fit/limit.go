@@ -1,0 +1,151 @@
+package fit
+
+import (
+	"context"
+
+	"tare/internal/trial"
+)
+
+const (
+	// fine is the tolerance of limits that are recommended, coarse that of
+	// those that are compared with.
+	fine   = 0.02
+	coarse = 0.05
+	// floorBytes is a limit that no JVM starts in.
+	floorBytes = 8 * mib
+	// leastReserve and mostReserve bound the trials kept for the end.
+	leastReserve, mostReserve = 3, 5
+	// sureToFail is the share of what a trial needed without any page cache
+	// below which a limit need not be tried: the rest is for what chance and
+	// the trial's samples leave open.
+	sureToFail = 0.96
+)
+
+// tolerance is a share of a limit, in whole MiB.
+func tolerance(limit int64, share float64) int64 {
+	return max(mib, int64(share*float64(limit))/mib*mib)
+}
+
+// wholeMiB rounds up.
+func wholeMiB(n int64) int64 { return (n + mib - 1) / mib * mib }
+
+// pageCache is the page cache that a trial had.
+func pageCache(t Trial) int64 { return max(0, t.PeakBytes-t.NeededBytes) }
+
+// predict is the smallest limit that a trial's setup is expected to pass with:
+// all that cannot be dropped, and the share of page cache that the application
+// could not do without as given.
+func (s *Search) predict(t Trial) int64 {
+	return min(t.LimitBytes, wholeMiB(t.NeededBytes+int64(s.cacheShare*float64(pageCache(t)))))
+}
+
+// narrowing says how far to bring passing and failing limits together.
+type narrowing struct {
+	phase Phase
+	share float64 // the tolerance
+	// guess is the limit to try first.
+	guess int64
+	// needs says that what the setup needs does not go by the limit, so that
+	// less than that need not be tried, and with all its page cache it passes.
+	needs bool
+}
+
+// narrow brings the smallest limit that passes and the largest that fails
+// together, until they are within tolerance or trials run out.
+func (s *Search) narrow(ctx context.Context, p point, g narrowing, most int) (point, error) {
+	var last Trial
+	for n := min(most, s.room()); n > 0; n = min(n-1, s.room()) {
+		next, ok := g.next(p, last, n)
+		if !ok {
+			break
+		}
+		t, err := s.try(ctx, Attempt{Phase: g.phase, Setup: p.setup, LimitBytes: next})
+		if err != nil {
+			return p, err
+		}
+		if last = t; t.Passed {
+			p.at = t
+		} else {
+			p.fails = next
+		}
+	}
+	return p, nil
+}
+
+// next is the limit to try next with so many trials left: as near to where the
+// smallest is expected as leaves enough of them for either answer. The second
+// result is false when there is nothing left to try.
+func (g narrowing) next(p point, last Trial, trials int) (int64, bool) {
+	high, low := g.high(p), g.low(p)
+	within := tolerance(high, g.share)
+	aim := g.guess
+	switch {
+	case high-low <= within && high < p.limit():
+		return high, true // foreseen to pass, and not tried yet
+	case high-low <= within:
+		return 0, false
+	case last.Number == 0 && aim > low && aim < high:
+		return aim, true
+	case last.Number > 0 && last.Passed:
+		aim = last.LimitBytes - 2*within
+	case last.Number > 0:
+		aim = last.LimitBytes + 2*within
+	}
+	reach := within << min(trials-1, 10) // by halving with the trials after this one
+	middle := (low + high) / 2 / mib * mib
+	switch {
+	case high-reach <= low+reach:
+		return min(max(aim, high-reach, low+mib), low+reach, high-mib), true
+	case g.needs || last.Number == 0 || last.Passed:
+		return middle, true
+	case ofMemory(last.Verdict):
+		return min(middle, low+max(2*tolerance(low, g.share), low/10/mib*mib)), true
+	}
+	return min(middle, 2*low), true // the heap, which goes by the limit, was too small
+}
+
+// ofMemory says that a limit, and not the heap, failed a trial.
+func ofMemory(v trial.Verdict) bool {
+	return v == trial.OOMKilled || v == trial.Stalled || v == trial.NeverReady || v == trial.Crashed
+}
+
+// high is the smallest limit that passed or, where a trial had more than it
+// could use, is foreseen to pass.
+func (g narrowing) high(p point) int64 {
+	high := p.limit()
+	if all := wholeMiB(p.at.PeakBytes + p.at.PeakBytes/100); g.needs && all < high && all > p.fails+mib {
+		return all
+	}
+	return high
+}
+
+// low is the largest limit that need not be tried.
+func (g narrowing) low(p point) int64 {
+	need := p.at.NeededBytes
+	if !g.needs { // a smaller limit makes the heap smaller, but hardly by half
+		need -= ledgerOf(p.at, 0).heap() / 2
+	}
+	sure := int64(sureToFail*float64(need)) / mib * mib
+	return max(p.fails, floorBytes, min(p.limit()-mib, sure))
+}
+
+// reserve is how many trials finding the limit takes: as many as halving takes
+// from what is needed for sure to what is enough for sure.
+func (s *Search) reserve() int {
+	t := s.best.at
+	n := 0
+	for width := pageCache(t) + t.NeededBytes/25; width > tolerance(t.NeededBytes, fine); width /= 2 {
+		n++
+	}
+	return min(max(n, leastReserve), mostReserve)
+}
+
+// findLimit finds the smallest limit with all levers that were kept, from what
+// their last trial needed.
+func (s *Search) findLimit(ctx context.Context) error {
+	s.expect(s.reserve())
+	g := narrowing{phase: PhaseRefine, share: fine, guess: s.predict(s.best.at), needs: s.heapSettled() || s.best.setup.heapBytes() > 0}
+	var err error
+	s.best, err = s.narrow(ctx, s.best, g, s.room())
+	return err
+}

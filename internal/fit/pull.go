@@ -1,0 +1,464 @@
+package fit
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"tare/internal/footprint"
+	"tare/internal/trial"
+)
+
+const (
+	// leastSaving is the share of the limit, and leastBytes what at least it
+	// must be, that is worth a trial.
+	leastSaving = 0.01
+	leastBytes  = 2 * mib
+	// largeSaving is the share of the limit that is worth a limit found less
+	// closely.
+	largeSaving = 0.20
+)
+
+// worthATrial is the least saving for which a lever is tried.
+func (s *Search) worthATrial() int64 {
+	return max(leastBytes, int64(leastSaving*float64(s.best.limit())))
+}
+
+// leverLimit is the limit that levers are tried at: a tenth above the smallest as
+// given, where reclaim does not disturb, and the heap is about as large.
+func (s *Search) leverLimit() int64 {
+	return min(s.AmpleBytes, wholeMiB(s.given.limit()+s.given.limit()/10))
+}
+
+// pullLevers tries the levers on top of each other, at a limit that is no matter:
+// a trial tells what is needed and how fast it is.
+func (s *Search) pullLevers(ctx context.Context) error {
+	fast, slow, files := bundles(s.openLevers())
+	s.expect(2 + len(slow) + s.reserve())
+	if err := s.pull(ctx, fast); err != nil {
+		return err
+	}
+	for len(slow) > 0 {
+		s.promising(slow)
+		if err := s.pull(ctx, slow[:1]); err != nil {
+			return err
+		}
+		slow = slow[1:]
+	}
+	return s.pull(ctx, files)
+}
+
+// promising brings the levers that could save most to the front.
+func (s *Search) promising(levers []Lever) {
+	ledger := s.ledger()
+	most := func(l Lever) int64 {
+		if n := ledger.bound(l); n != nil {
+			return *n
+		}
+		return 0
+	}
+	slices.SortStableFunc(levers, func(a, b Lever) int { return cmp.Compare(most(b), most(a)) })
+}
+
+// openLevers are the levers that this JVM and its user leave open, but for the
+// heap's, which come last.
+func (s *Search) openLevers() []Lever {
+	var open []Lever
+	var closed []LeverResult
+	for _, l := range s.Levers {
+		left, ok, reason := l.open(s.Facts)
+		if ok {
+			open = append(open, left)
+		} else {
+			closed = append(closed, LeverResult{Lever: l, Reason: reason})
+		}
+	}
+	said := map[string]bool{}
+	for _, l := range open {
+		said[l.ID] = true
+	}
+	for _, r := range closed { // a lever has several forms, by release
+		if !said[r.Lever.ID] {
+			said[r.Lever.ID] = true
+			s.drop(r, r.Reason)
+		}
+	}
+	return slices.DeleteFunc(open, func(l Lever) bool { return l.ID == heapLever })
+}
+
+// bundles are the levers by how they are tried: those that cost no speed in one
+// trial; those that may, one by one; and at the end, in one trial, class archives
+// and the layout of jars that they need.
+func bundles(levers []Lever) (fast, slow, files []Lever) {
+	for _, l := range levers {
+		switch {
+		case l.TrainOption != "" || l.Extract:
+			files = append(files, l)
+		case l.Slows:
+			slow = append(slow, l)
+		default:
+			fast = append(fast, l)
+		}
+	}
+	return fast, slow, files
+}
+
+// pull tries levers together on top of the best point and keeps them when less
+// is needed. Where that fails, it tries each half.
+func (s *Search) pull(ctx context.Context, levers []Lever) error {
+	levers = s.worthwhile(levers)
+	if len(levers) == 0 {
+		return nil
+	}
+	if s.room() <= s.reserveBeside(levers) {
+		for _, l := range levers {
+			s.drop(LeverResult{Lever: l, BoundBytes: s.ledger().bound(l)}, noTrialLeft)
+		}
+		return nil
+	}
+	added, err := s.prepare(ctx, levers)
+	if err != nil || len(added) == 0 {
+		return err
+	}
+	t, err := s.tryLevers(ctx, added)
+	if err != nil {
+		return err
+	}
+	reason := s.refuse(t)
+	switch {
+	case reason == "":
+		s.keep(added, t)
+	case len(added) > 1:
+		half := len(added) / 2
+		if err := s.pull(ctx, leversOf(added[:half])); err != nil {
+			return err
+		}
+		return s.pull(ctx, leversOf(added[half:]))
+	default:
+		s.dropTried(added, t, reason)
+	}
+	return nil
+}
+
+const noTrialLeft = "no trial was left for it (--trials, --budget)"
+
+// reserveBeside is how many trials are kept for finding the limit when levers
+// could be tried: the fewest, where they may save more than the limit would be
+// off by.
+func (s *Search) reserveBeside(levers []Lever) int {
+	ledger := s.ledger()
+	var sum int64
+	for _, l := range levers {
+		if n := ledger.bound(l); n != nil {
+			sum += *n
+		}
+	}
+	if float64(sum) > largeSaving*float64(s.best.limit()) {
+		return leastReserve
+	}
+	return s.reserve()
+}
+
+func leversOf(results []LeverResult) []Lever {
+	var out []Lever
+	for _, r := range results {
+		out = append(out, r.Lever)
+	}
+	return out
+}
+
+// worthwhile leaves out levers that cannot save enough by the ledger of the
+// best point, or that are without effect beside those that are kept.
+func (s *Search) worthwhile(levers []Lever) []Lever {
+	ledger := s.ledger()
+	var out []Lever
+	for _, l := range levers {
+		r := LeverResult{Lever: l, BoundBytes: ledger.bound(l)}
+		if by := s.coveredBy(l); by != "" {
+			s.drop(r, by+" leaves nothing to it")
+			continue
+		}
+		if r.BoundBytes == nil && !l.Blind {
+			s.drop(r, "no footprint tells what it could save")
+			continue
+		}
+		if r.BoundBytes != nil && *r.BoundBytes < s.worthATrial() {
+			s.drop(r, fmt.Sprintf("could save at most %s", mibText(*r.BoundBytes)))
+			continue
+		}
+		out = append(out, l)
+	}
+	return out
+}
+
+// bound is a lever's bound; nil where nothing tells.
+func (l Ledger) bound(lever Lever) *int64 {
+	if l.Footprint == nil || lever.bound == nil {
+		return nil
+	}
+	n := lever.bound(l)
+	return &n
+}
+
+// ledger is of the best point, or of the last trial before it that has a
+// footprint.
+func (s *Search) ledger() Ledger {
+	l := ledgerOf(s.best.at, s.Facts.CPUs)
+	if l.Footprint == nil {
+		l = ledgerOf(s.found.Baseline, s.Facts.CPUs)
+	}
+	if l.LiveBytes == 0 {
+		l.LiveBytes = s.live(s.best)
+	}
+	return l
+}
+
+// coveredBy names the kept lever beside which another one does nothing.
+func (s *Search) coveredBy(l Lever) string {
+	covers := map[string][]string{"compilers": {"c1"}, "trim": {"arenas"}, "ratios": {"collector"}, "periodic": {"collector"}}
+	for _, r := range s.found.Levers {
+		if r.Kept && slices.Contains(covers[l.ID], r.Lever.ID) {
+			return r.Lever.Name
+		}
+	}
+	return ""
+}
+
+// prepare makes what the levers need, such as archives, and drops those for
+// which that fails.
+func (s *Search) prepare(ctx context.Context, levers []Lever) ([]LeverResult, error) {
+	var added []LeverResult
+	setup := s.best.setup
+	ledger := s.ledger()
+	for _, l := range levers {
+		v := s.sizes(ledger, firstHeap)
+		var err error
+		switch {
+		case l.Extract:
+			v.jar, err = extract(ctx, s.Trier)
+		case l.TrainOption != "":
+			s.observe(Event{Attempt: Attempt{Number: len(s.found.Trials), Phase: PhaseTrain, Lever: l.Name, Setup: setup, LimitBytes: s.AmpleBytes}})
+			v.archive, err = s.Trier.Train(ctx, setup, l.TrainOption)
+		}
+		r := LeverResult{Lever: l, Setup: l.setup(v), BoundBytes: ledger.bound(l)}
+		switch {
+		case errors.Is(err, ErrNoArchive) || errors.Is(err, ErrNotExtracted):
+			s.drop(r, err.Error())
+			s.note("%s: %v", l.Name, err)
+		case err != nil:
+			return nil, err
+		default:
+			setup = setup.plus(r.Setup)
+			added = append(added, r)
+		}
+	}
+	return added, nil
+}
+
+func extract(ctx context.Context, t Trier) (string, error) {
+	if e, ok := t.(Extractor); ok {
+		return e.Extract(ctx)
+	}
+	return "", ErrNotExtracted
+}
+
+// sizes are what the levers' placeholders become: the heap in live sets, but
+// smaller than the heap that there is, if that is not too small.
+func (s *Search) sizes(l Ledger, lives float64) sizes {
+	live := s.live(s.best)
+	heap := heapFor(live, lives)
+	if has := l.heap(); has > 0 && lives == firstHeap {
+		heap = min(heap, max(heapFor(live, 1.5), wholeMiB(share(has, 85))))
+	}
+	v := sizes{heap: heap, cpus: max(1, int(s.Facts.CPUs+0.999))}
+	v.young = youngFor(v.heap, live)
+	if l.Footprint != nil {
+		v.code = max(leastCode, wholeMiB(l.resident(footprint.CodeCache)*3/4))
+	}
+	return v
+}
+
+// leastCode is the smallest code cache that is tried: HotSpot's own code needs
+// about 3 MiB of it.
+const leastCode = 6 * mib
+
+// live is the live set as it was seen last in a trial that tells: in the
+// smallest heap, which was collected most.
+func (s *Search) live(p point) int64 {
+	for _, t := range []Trial{p.at, s.given.at, s.found.Baseline} {
+		if t.LiveBytes > 0 {
+			return t.LiveBytes
+		}
+	}
+	return p.at.HeapBytes
+}
+
+// tryLevers tries levers at the limit as given, and with a larger heap where
+// the first was too small.
+func (s *Search) tryLevers(ctx context.Context, added []LeverResult) (Trial, error) {
+	a := Attempt{Phase: PhaseLever, Lever: names(added), Setup: s.best.setup, LimitBytes: s.leverLimit()}
+	for _, r := range added {
+		a.Setup = a.Setup.plus(r.Setup)
+	}
+	t, err := s.try(ctx, a)
+	i := slices.IndexFunc(added, func(r LeverResult) bool { return r.Lever.sizesHeap() })
+	tooSmall := t.Verdict == trial.OutOfMemory || t.Verdict == trial.Thrashing || t.Verdict == trial.TooSlow && gcShareOf(t) > 1-KneeShare
+	if err != nil || i < 0 || !tooSmall || s.room() <= s.reserve() {
+		return t, err
+	}
+	added[i].Setup = added[i].Lever.setup(s.largerHeap(t))
+	a.Setup = a.Setup.plus(added[i].Setup)
+	return s.try(ctx, a)
+}
+
+// largerHeap are the sizes to try after a trial with too small a heap: as fast as
+// the baseline nearly was by the curve of what collections cost.
+func (s *Search) largerHeap(t Trial) sizes {
+	v := s.sizes(s.ledger(), laterHeap)
+	has := t.Setup.heapBytes()
+	c, ok := fitGCCost(heapPointOf(t, has))
+	if !ok || t.Speed() <= 0 {
+		return v
+	}
+	if heap := c.faster(t.Speed(), nearly*s.found.Baseline.Speed(), has); heap > 0 {
+		v.heap = wholeMiB(min(v.heap, max(heap, has*5/4)))
+	}
+	return v
+}
+
+func gcShareOf(t Trial) float64 {
+	if t.Result == nil || t.Result.GCShare == nil {
+		return 0
+	}
+	return *t.Result.GCShare
+}
+
+// refuse says why a trial's levers are not kept, or "".
+func (s *Search) refuse(t Trial) string {
+	if !t.Passed {
+		return fmt.Sprintf("%s at %d MiB", t.Verdict, t.LimitBytes/mib)
+	}
+	before, after := s.predict(s.best.at), s.predict(t)
+	if before-after < leastBytes/2 {
+		return "no less was needed with it"
+	}
+	if ok, reason := s.worth(before, after, point{setup: t.Setup, at: t}); !ok {
+		return reason
+	}
+	return ""
+}
+
+// keep makes the levers part of the best point.
+func (s *Search) keep(added []LeverResult, t Trial) {
+	saved := s.predict(s.best.at) - s.predict(t)
+	for _, r := range added {
+		r.Kept, r.SavedBytes, r.Before, r.Trial = true, saved, s.best.at.Number, t.Number
+		s.found.Levers = append(s.found.Levers, r)
+	}
+	s.best = point{setup: t.Setup, at: t}
+}
+
+func (s *Search) drop(r LeverResult, reason string) {
+	r.Reason, r.Kept, r.Setup = reason, false, Setup{}
+	s.found.Levers = append(s.found.Levers, r)
+}
+
+func (s *Search) dropTried(added []LeverResult, t Trial, reason string) {
+	for _, r := range added {
+		r.Before, r.Trial = s.best.at.Number, t.Number
+		s.drop(r, reason)
+	}
+	s.note("%s: dropped, %s", names(added), reason)
+}
+
+func names(added []LeverResult) string {
+	var all []string
+	for _, r := range added {
+		all = append(all, r.Lever.Name)
+	}
+	return strings.Join(all, " + ")
+}
+
+func mibText(bytes int64) string { return fmt.Sprintf("%.1f MiB", float64(bytes)/mib) }
+
+const heapLever = "heap"
+
+// nearly is the share of the baseline's speed that a heap is chosen for: an
+// objective of 0.9 then leaves room for chance.
+const nearly = 0.93
+
+// tightenHeap tries smaller heaps by the curve of what collections cost, as long
+// as it foresees enough to save.
+func (s *Search) tightenHeap(ctx context.Context) error {
+	i := slices.IndexFunc(s.Levers, func(l Lever) bool { return l.ID == heapLever })
+	if i < 0 {
+		return nil
+	}
+	lever, ok, _ := s.Levers[i].open(s.Facts)
+	if !ok {
+		return nil // openLevers has said why
+	}
+	result := LeverResult{Lever: lever, BoundBytes: s.ledger().bound(lever), Before: s.best.at.Number}
+	before := s.predict(s.best.at)
+	tooSmall := int64(0)
+	for range 3 {
+		next, reason := s.nextHeap(tooSmall)
+		if reason != "" {
+			result.Reason = cmp.Or(result.Reason, reason)
+			break
+		}
+		live := s.live(s.best)
+		added := lever.setup(sizes{heap: next, young: youngFor(next, live)})
+		t, err := s.try(ctx, Attempt{Phase: PhaseLever, Lever: lever.Name, Setup: s.best.setup.plus(added), LimitBytes: s.leverLimit()})
+		if err != nil {
+			return err
+		}
+		if reason := s.refuse(t); reason != "" {
+			result.Reason, tooSmall = fmt.Sprintf("with %d MiB: %s", next/mib, reason), next
+			continue
+		}
+		s.best = point{setup: t.Setup, at: t}
+		result.Kept, result.Setup, result.Trial = true, added, t.Number
+	}
+	if !result.Kept {
+		s.drop(result, result.Reason)
+		return nil
+	}
+	result.SavedBytes, result.Reason = before-s.predict(s.best.at), ""
+	s.found.Levers = append(s.found.Levers, result)
+	return nil
+}
+
+// keepSpeed is the share of its speed that the best point should keep with a
+// smaller heap: KneeShare, or more where it is not much faster than the baseline.
+func (s *Search) keepSpeed() float64 {
+	now := s.speed(s.best)
+	if now <= 0 {
+		return KneeShare
+	}
+	return min(0.999, max(KneeShare, nearly*s.found.Baseline.Speed()/now))
+}
+
+// nextHeap is the heap to try next, above one that was too small; or the reason
+// why there is none.
+func (s *Search) nextHeap(tooSmall int64) (int64, string) {
+	has := s.best.setup.heapBytes()
+	heap, ok := tightHeap(heapPoints(s.found.Trials, s.best.setup), has, s.keepSpeed())
+	if tooSmall > 0 {
+		heap = max(heap, (tooSmall+has)/2/mib*mib)
+	}
+	switch {
+	case has == 0:
+		return 0, "the heap is not sized: the collector's lever was not kept"
+	case !ok:
+		return 0, "no trial told of collections"
+	case has-heap < s.worthATrial():
+		return 0, fmt.Sprintf("by the curve of collections %d MiB is right for %d MiB alive", has/mib, s.live(s.best)/mib)
+	case s.room() <= s.reserve():
+		return 0, noTrialLeft
+	}
+	return heap, ""
+}
