@@ -18,9 +18,11 @@ type Effect struct {
 	LeftOut bool
 	// With and Without are the trials compared.
 	With, Without []Trial
-	// SavedBytes is how much less was needed, by medians; with several trials
-	// it lies between LowBytes and HighBytes, by those that differ least and
-	// most. Measured tells whether there were several on both sides.
+	// SavedBytes is how much less was needed, by medians: with the page cache
+	// that is needed where trials with and without were squeezed, else without
+	// any. With several trials it lies between LowBytes and HighBytes, by those
+	// that differ least and most. Measured tells whether there were several on
+	// both sides.
 	SavedBytes, LowBytes, HighBytes int64
 	Measured                        bool
 	// Speed is the speed with the lever over that without, 0 where unknown.
@@ -86,6 +88,7 @@ func (f *Found) onTop(l LeverResult) Effect {
 
 // finish works out what the trials say.
 func (e Effect) finish() Effect {
+	e.With, e.Without = alike(e.With, e.Without)
 	with, without := needs(e.With), needs(e.Without)
 	e.SavedBytes = without.median - with.median
 	e.LowBytes, e.HighBytes = without.low-with.high, without.high-with.low
@@ -96,13 +99,29 @@ func (e Effect) finish() Effect {
 	return e
 }
 
+// alike leaves the trials that were squeezed, if there are any on both sides,
+// or takes from all what the squeeze told.
+func alike(with, without []Trial) (a, b []Trial) {
+	squeezed := func(t Trial) bool { return t.SqueezedBytes > 0 }
+	if slices.ContainsFunc(with, squeezed) && slices.ContainsFunc(without, squeezed) {
+		loose := func(t Trial) bool { return !squeezed(t) }
+		return slices.DeleteFunc(slices.Clone(with), loose), slices.DeleteFunc(slices.Clone(without), loose)
+	}
+	for _, trials := range [][]Trial{with, without} {
+		for i := range trials {
+			trials[i].SqueezedBytes = 0
+		}
+	}
+	return with, without
+}
+
 type needRange struct{ low, median, high int64 }
 
 // needs is what trials needed.
 func needs(trials []Trial) needRange {
 	var all []int64
 	for _, t := range trials {
-		all = append(all, t.NeededBytes)
+		all = append(all, t.need())
 	}
 	slices.Sort(all)
 	return needRange{all[0], all[len(all)/2], all[len(all)-1]}

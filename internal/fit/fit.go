@@ -314,6 +314,7 @@ func (t *trier) Try(ctx context.Context, a Attempt) (Outcome, error) {
 	spec.SLO, spec.Baseline = t.config.SLO, a.Baseline
 	spec.ReadyTimeout = readyTimeout(t.config.ReadyTimeout, a.Baseline)
 	spec.Probe = a.Phase == PhaseBaseline
+	spec.Squeeze = a.squeezes() && len(t.config.Load.Targets) > 0
 	spec.LogFile = t.config.outFile(a.Number, ".log")
 	r, err := t.run(ctx, a.Setup, spec)
 	if err != nil {
@@ -354,7 +355,7 @@ func hugePages(on bool) error {
 // OutcomeOf is what the search has to know of a trial that was made.
 func OutcomeOf(r *trial.Result) Outcome {
 	o := Outcome{Passed: r.Passed(), Verdict: r.Verdict, Narrow: r.Narrow, Measured: r.Measured(), PeakBytes: r.PeakBytes,
-		NeededBytes: r.NeededBytes, LiveBytes: r.LiveBytes, HeapBytes: r.HeapBytes, UnpaidBytes: r.UnpaidBytes, Took: r.Took, Result: r}
+		NeededBytes: r.NeededBytes, LiveBytes: r.LiveBytes, HeapBytes: r.HeapBytes, UnpaidBytes: r.UnpaidBytes, SqueezedBytes: r.SqueezedBytes, Took: r.Took, Result: r}
 	if r.Load != nil {
 		o.Throughput = r.Load.Throughput()
 	}

@@ -29,13 +29,22 @@ func tolerance(limit int64, share float64) int64 {
 // wholeMiB rounds up.
 func wholeMiB(n int64) int64 { return (n + mib - 1) / mib * mib }
 
+// need is what a trial needed at its worst moment, and with the page cache that
+// it could not do without, where it was squeezed.
+func (t Trial) need() int64 { return max(t.NeededBytes, t.SqueezedBytes) }
+
 // pageCache is the page cache that a trial had.
 func pageCache(t Trial) int64 { return max(0, t.PeakBytes-t.NeededBytes) }
 
 // predict is the smallest limit that a trial's setup is expected to pass with:
-// all that cannot be dropped, and the share of page cache that the application
-// could not do without as given.
+// what it got by on when it was squeezed, but no less than it needed at any
+// moment before. Of a trial without squeeze it is all that cannot be dropped,
+// and the share of page cache that the application could not do without as
+// given.
 func (s *Search) predict(t Trial) int64 {
+	if t.SqueezedBytes > 0 {
+		return wholeMiB(t.need())
+	}
 	return min(t.LimitBytes, wholeMiB(t.NeededBytes+int64(s.cacheShare*float64(pageCache(t)))))
 }
 

@@ -20,8 +20,11 @@ type model struct {
 	rng *rand.Rand
 	// What is resident with ample memory and nothing added.
 	heap, live, gc, meta, code, mallocUsed, mallocFree, compilers, stacks, cdsDirty, cdsFile, files, kernel int64
-	// cacheNeed is the share of file pages that it cannot do without.
-	cacheNeed float64
+	// cacheNeed is the share of file pages that it cannot do without, and
+	// archiveNeed that of a class archive's.
+	cacheNeed, archiveNeed float64
+	// squeezes says that trials tell what is needed with the cache.
+	squeezes bool
 	// gcCost is as in the type gcCost, c1 the speed of C1 alone; noise is by
 	// how much two trials of one setup differ in what they need.
 	gcCost, c1, noise float64
@@ -33,7 +36,7 @@ func newModel(rng *rand.Rand) *model {
 	between := func(low, high int64) int64 { return (low*4 + rng.Int64N(1+4*(high-low))) * mib / 4 }
 	m := &model{rng: rng, live: between(3, 120), gc: between(0, 12), meta: between(8, 90), code: between(6, 50), mallocUsed: between(10, 60), mallocFree: between(0, 40),
 		compilers: between(0, 60), stacks: between(1, 20), cdsDirty: between(0, 30), cdsFile: between(2, 12), files: between(14, 40), kernel: between(1, 5),
-		cacheNeed: 0.1 + 0.6*rng.Float64(), c1: 0.7 + 0.5*rng.Float64()}
+		cacheNeed: 0.1 + 0.6*rng.Float64(), archiveNeed: 0.2 + 0.6*rng.Float64(), squeezes: rng.IntN(4) > 0, c1: 0.7 + 0.5*rng.Float64()}
 	m.heap = m.live * (2 + rng.Int64N(8))
 	m.gcCost = float64(m.live) * 0.2 * rng.Float64()
 	m.ooms = rng.IntN(4) == 0
@@ -79,26 +82,28 @@ func (m *model) rows(s Setup, limit int64) []footprint.Row {
 		{Owner: footprint.CDS, ResidentBytes: dirty + file, AnonymousBytes: dirty}, {Owner: footprint.MappedFiles, ResidentBytes: m.files}}
 }
 
-// need is what cannot be dropped, and the file pages beside it.
-func (m *model) need(s Setup, limit int64) (need, files int64) {
+// need is what cannot be dropped, the file pages beside it, and those of them
+// that it cannot do without.
+func (m *model) need(s Setup, limit int64) (need, files, working int64) {
 	for _, r := range m.rows(s, limit) {
 		switch r.Owner {
 		case footprint.CDS:
-			need, files = need+r.AnonymousBytes, files+r.ResidentBytes-r.AnonymousBytes
+			clean := r.ResidentBytes - r.AnonymousBytes
+			need, files, working = need+r.AnonymousBytes, files+clean, working+int64(m.archiveNeed*float64(clean))
 		case footprint.MappedFiles:
-			files += r.ResidentBytes
+			files, working = files+r.ResidentBytes, working+int64(m.cacheNeed*float64(r.ResidentBytes))
 		default:
 			need += r.ResidentBytes
 		}
 	}
-	return need + m.kernel, files
+	return need + m.kernel, files, working
 }
 
 func (m *model) Try(ctx context.Context, a Attempt) (Outcome, error) {
 	if err := ctx.Err(); err != nil {
 		return Outcome{}, err
 	}
-	need, files := m.need(a.Setup, a.LimitBytes)
+	need, files, working := m.need(a.Setup, a.LimitBytes)
 	need += int64(m.noise * m.rng.NormFloat64() * float64(need))
 	max := m.heapMax(a.Setup, a.LimitBytes)
 	share := gcCost{m.gcCost, float64(m.live)}.share(max)
@@ -115,7 +120,10 @@ func (m *model) Try(ctx context.Context, a Attempt) (Outcome, error) {
 	if max < m.live*11/10 || m.ooms && max < 2*m.live {
 		fail(trial.OutOfMemory)
 	}
-	if a.LimitBytes < need+int64(m.cacheNeed*float64(files)) {
+	if m.squeezes && a.squeezes() {
+		o.SqueezedBytes = min(o.PeakBytes, int64((1+0.04*m.rng.Float64())*float64(need+working)))
+	}
+	if a.LimitBytes < need+working {
 		fail(trial.OOMKilled)
 	}
 	o.Result = &trial.Result{GCShare: &share, Verdict: o.Verdict}
@@ -241,6 +249,7 @@ func TestRowsDecideWhatIsTried(t *testing.T) {
 
 func TestAblation(t *testing.T) {
 	m := newModel(rand.New(rand.NewPCG(4, 1)))
+	m.squeezes, m.cacheNeed, m.archiveNeed, m.gcCost = false, 0.3, 0.3, 0
 	m.c1, m.compilers, m.meta, m.live, m.heap, m.gc = 1, 40*mib, 60*mib, 20*mib, 150*mib, 10*mib
 	s := &Search{Trier: m, Levers: Levers, AmpleBytes: 1024 * mib, Baselines: 1, Confirmations: 2, Ablation: true, Seed: 7, Facts: Facts{Release: jvmopts.ParseRelease("17.0.15")}}
 	f, err := s.Run(t.Context())

@@ -128,9 +128,13 @@ func (s *Search) pull(ctx context.Context, levers []Lever) error {
 		return err
 	}
 	reason := s.refuse(t)
+	heap := slices.IndexFunc(added, func(r LeverResult) bool { return r.Lever.sizesHeap() })
 	switch {
 	case reason == "":
 		s.keep(added, t)
+	case len(added) > 1 && heap >= 0 && heapTooSmall(t):
+		s.dropTried(added[heap:heap+1], t, reason)
+		return s.pull(ctx, leversOf(slices.Delete(added, heap, heap+1)))
 	case len(added) > 1:
 		half := len(added) / 2
 		if err := s.pull(ctx, leversOf(added[:half])); err != nil {
@@ -305,13 +309,17 @@ func (s *Search) tryLevers(ctx context.Context, added []LeverResult) (Trial, err
 	}
 	t, err := s.try(ctx, a)
 	i := slices.IndexFunc(added, func(r LeverResult) bool { return r.Lever.sizesHeap() })
-	tooSmall := t.Verdict == trial.OutOfMemory || t.Verdict == trial.Thrashing || t.Verdict == trial.TooSlow && gcShareOf(t) > 1-KneeShare
-	if err != nil || i < 0 || !tooSmall || s.room() <= s.reserve() {
+	if err != nil || i < 0 || !heapTooSmall(t) || s.room() <= s.reserve() {
 		return t, err
 	}
 	added[i].Setup = added[i].Lever.setup(s.largerHeap(t))
 	a.Setup = a.Setup.plus(added[i].Setup)
 	return s.try(ctx, a)
+}
+
+// heapTooSmall says that a larger heap may help.
+func heapTooSmall(t Trial) bool {
+	return t.Verdict == trial.OutOfMemory || t.Verdict == trial.Thrashing || t.Verdict == trial.TooSlow && gcShareOf(t) > 1-KneeShare
 }
 
 // largerHeap are the sizes to try after a trial with too small a heap: as fast as

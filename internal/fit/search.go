@@ -42,6 +42,11 @@ type Attempt struct {
 	Baseline *trial.Measured
 }
 
+// squeezes says that the trial is to tell how much less it would have got by on.
+func (a Attempt) squeezes() bool {
+	return a.Phase == PhaseBaseline || a.Phase == PhaseLever || a.Phase == PhaseRefine || a.Phase == PhaseAblation
+}
+
 // Outcome is what the search has to know of a trial.
 type Outcome struct {
 	Passed  bool
@@ -54,8 +59,8 @@ type Outcome struct {
 	// cache, LiveBytes and HeapBytes as in trial.Result.
 	PeakBytes, NeededBytes, LiveBytes, HeapBytes int64
 	Took                                         time.Duration
-	// UnpaidBytes is as in trial.Result.
-	UnpaidBytes int64
+	// UnpaidBytes and SqueezedBytes are as in trial.Result.
+	UnpaidBytes, SqueezedBytes int64
 	// Result is the whole trial; nil in some simulations.
 	Result *trial.Result
 }

@@ -103,6 +103,9 @@ type runJSON struct {
 	LimitBytes   int64    `json:"limitBytes"`
 	PeakBytes    int64    `json:"peakBytes"`
 	NeededBytes  int64    `json:"neededBytes"`
+	// SqueezedBytes is the smallest limit with which it still served its load,
+	// when it was lowered after the measurement; null where it was not.
+	SqueezedBytes *int64 `json:"squeezedBytes"`
 	LiveBytes    int64    `json:"liveBytes"`
 	ReadyMillis  float64  `json:"readyMillis"`
 	JobMillis    float64  `json:"jobMillis,omitempty"` // of a job, from its start to its end
@@ -281,6 +284,9 @@ func Recommended(r *fit.Result) fit.Trial { return fit.Median(r.Confirmations) }
 func newRunJSON(t fit.Trial) runJSON {
 	j := runJSON{Trial: t.Number, LimitBytes: t.LimitBytes, PeakBytes: t.PeakBytes, NeededBytes: t.NeededBytes, LiveBytes: t.LiveBytes,
 		Throughput: t.Throughput, ReadyMillis: millis(t.Measured.Start), JobMillis: millis(t.Measured.Time)}
+	if t.SqueezedBytes > 0 {
+		j.SqueezedBytes = &t.SqueezedBytes
+	}
 	if l := t.Measured.Load; l != nil {
 		j.setLoad(l)
 	}

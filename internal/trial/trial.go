@@ -58,6 +58,9 @@ type Spec struct {
 	StopGrace time.Duration
 	// Weigh takes footprints; nil takes none.
 	Weigh WeighFunc
+	// Squeeze asks for Result.SqueezedBytes of an application that serves its
+	// load. The Loader must do with moments of it.
+	Squeeze bool
 	// Inspect is called at the end of the load, after the last footprint;
 	// nil is nobody.
 	Inspect func(ctx context.Context, pid int)
@@ -70,10 +73,11 @@ type Stage string
 
 // The stages, in their order.
 const (
-	Starting Stage = "starting"
-	Warming  Stage = "warming up"
-	Loading  Stage = "loading"
-	Stopping Stage = "stopping"
+	Starting  Stage = "starting"
+	Warming   Stage = "warming up"
+	Loading   Stage = "loading"
+	Squeezing Stage = "squeezing"
+	Stopping  Stage = "stopping"
 )
 
 // Result is how a trial went.
@@ -95,6 +99,10 @@ type Result struct {
 	// PeakBytes is the group's highest usage; NeededBytes its highest usage
 	// less page cache, of all samples.
 	PeakBytes, NeededBytes int64
+	// SqueezedBytes is the smallest limit with which the application still
+	// served its load, when it was lowered after the measurement; 0 where that
+	// was not done.
+	SqueezedBytes int64
 	// LiveBytes is the least heap that a collection left during the load,
 	// an upper bound of the live set; 0 when there was none. HeapBytes is
 	// the most heap that was seen used.
@@ -194,8 +202,9 @@ func (t *run) do(ctx context.Context) (*Result, error) {
 		t.ended = true
 	default:
 	}
-	t.stage(Stopping)
 	usage, usageErr := t.proc.Usage()
+	squeezed := t.squeeze(ctx, usage)
+	t.stage(Stopping)
 	// The measurement is over: without its limit the application ends
 	// sooner, and in good order.
 	liftErr := t.proc.SetMemoryLimit(0)
@@ -210,6 +219,7 @@ func (t *run) do(ctx context.Context) (*Result, error) {
 		return nil, err
 	}
 	res := t.result(usage)
+	res.SqueezedBytes = squeezed
 	if err := errors.Join(cleanErr, liftErr); err != nil {
 		res.Warnings = append(res.Warnings, "after the trial: "+err.Error())
 	}

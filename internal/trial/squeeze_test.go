@@ -1,0 +1,53 @@
+package trial
+
+import (
+	"testing"
+	"time"
+
+	"tare/internal/jvmtest"
+	"tare/internal/load"
+	"tare/internal/runner"
+)
+
+// What an application still served its load with is less than it used, covers
+// what cannot be dropped, and the trial is judged as if nothing had happened to
+// it. A little more than that is enough for a fresh start.
+func TestSqueeze(t *testing.T) {
+	r := testRunner(t)
+	l := labelled{mode: "thrash", args: []string{"20", "128"}, options: []string{"-Xmx48m", "-XX:+UseSerialGC"}, limit: 512}
+	spec := l.spec(t, jvmtest.Home(t, 17), jvmtest.Jar(t, "workloads.jar"))
+	spec.Squeeze, spec.Duration = true, 2*time.Second
+	var stages []Stage
+	spec.Stage = func(s Stage) { stages = append(stages, s) }
+	res, err := Run(t.Context(), r, spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !res.Passed() || res.Exit.Signal != 0 || len(stages) != 4 || stages[2] != Squeezing {
+		t.Errorf("%s %+v %q, %v", res.Verdict, res.Exit, res.Evidence, stages)
+	}
+	// What needs memory most may be over when the squeeze begins.
+	if res.SqueezedBytes < res.NeededBytes/2 || res.SqueezedBytes >= res.PeakBytes {
+		t.Fatalf("squeezed to %d: peak %d, needed %d", res.SqueezedBytes, res.PeakBytes, res.NeededBytes)
+	}
+	t.Logf("peak %d MiB, needed %d, squeezed to %d", res.PeakBytes>>20, res.NeededBytes>>20, res.SqueezedBytes>>20)
+
+	spec.Squeeze, spec.Stage = false, nil
+	spec.Limits.MemoryBytes = max(res.NeededBytes, res.SqueezedBytes) * 5 / 4
+	if res, err = Run(t.Context(), r, spec); err != nil || !res.Passed() {
+		t.Errorf("with %d MiB: %+v, %v", spec.Limits.MemoryBytes>>20, res, err)
+	}
+}
+
+// An application without load, or of which the load cannot be had in moments,
+// is left alone.
+func TestNoSqueeze(t *testing.T) {
+	x := &run{spec: Spec{Squeeze: true}}
+	if n := x.squeeze(t.Context(), runner.Usage{UsageBytes: 1 << 30}); n != 0 {
+		t.Errorf("squeezed to %d without load", n)
+	}
+	x.load, x.spec.Squeeze = &load.Result{OK: 100, Elapsed: time.Second}, false
+	if n := x.squeeze(t.Context(), runner.Usage{UsageBytes: 1 << 30}); n != 0 {
+		t.Errorf("squeezed to %d unasked", n)
+	}
+}
