@@ -102,14 +102,14 @@ func (e Effect) finish() Effect {
 // alike leaves the trials that were squeezed, if there are any on both sides,
 // or takes from all what the squeeze told.
 func alike(with, without []Trial) (a, b []Trial) {
-	squeezed := func(t Trial) bool { return t.SqueezedBytes > 0 }
+	squeezed := func(t Trial) bool { return t.CacheBytes > 0 }
 	if slices.ContainsFunc(with, squeezed) && slices.ContainsFunc(without, squeezed) {
 		loose := func(t Trial) bool { return !squeezed(t) }
 		return slices.DeleteFunc(slices.Clone(with), loose), slices.DeleteFunc(slices.Clone(without), loose)
 	}
 	for _, trials := range [][]Trial{with, without} {
 		for i := range trials {
-			trials[i].SqueezedBytes = 0
+			trials[i].CacheBytes = 0
 		}
 	}
 	return with, without

@@ -355,7 +355,7 @@ func hugePages(on bool) error {
 // OutcomeOf is what the search has to know of a trial that was made.
 func OutcomeOf(r *trial.Result) Outcome {
 	o := Outcome{Passed: r.Passed(), Verdict: r.Verdict, Narrow: r.Narrow, Measured: r.Measured(), PeakBytes: r.PeakBytes,
-		NeededBytes: r.NeededBytes, LiveBytes: r.LiveBytes, HeapBytes: r.HeapBytes, UnpaidBytes: r.UnpaidBytes, SqueezedBytes: r.SqueezedBytes, Took: r.Took, Result: r}
+		NeededBytes: r.NeededBytes, LiveBytes: r.LiveBytes, HeapBytes: r.HeapBytes, UnpaidBytes: r.UnpaidBytes, CacheBytes: r.CacheBytes, Took: r.Took, Result: r}
 	if r.Load != nil {
 		o.Throughput = r.Load.Throughput()
 	}

@@ -29,20 +29,19 @@ func tolerance(limit int64, share float64) int64 {
 // wholeMiB rounds up.
 func wholeMiB(n int64) int64 { return (n + mib - 1) / mib * mib }
 
-// need is what a trial needed at its worst moment, and with the page cache that
-// it could not do without, where it was squeezed.
-func (t Trial) need() int64 { return max(t.NeededBytes, t.SqueezedBytes) }
+// need is what a trial needed at its worst moment, and the page cache that it
+// could not do without as far as that is known.
+func (t Trial) need() int64 { return t.NeededBytes + t.CacheBytes }
 
 // pageCache is the page cache that a trial had.
 func pageCache(t Trial) int64 { return max(0, t.PeakBytes-t.NeededBytes) }
 
 // predict is the smallest limit that a trial's setup is expected to pass with:
-// what it got by on when it was squeezed, but no less than it needed at any
-// moment before. Of a trial without squeeze it is all that cannot be dropped,
-// and the share of page cache that the application could not do without as
-// given.
+// all that cannot be dropped, and the page cache that the application cannot do
+// without. Where the trial did not find that out by a squeeze, it is taken to be
+// as large a share as that of the trials as given.
 func (s *Search) predict(t Trial) int64 {
-	if t.SqueezedBytes > 0 {
+	if t.CacheBytes > 0 {
 		return wholeMiB(t.need())
 	}
 	return min(t.LimitBytes, wholeMiB(t.NeededBytes+int64(s.cacheShare*float64(pageCache(t)))))

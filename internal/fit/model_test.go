@@ -121,7 +121,7 @@ func (m *model) Try(ctx context.Context, a Attempt) (Outcome, error) {
 		fail(trial.OutOfMemory)
 	}
 	if m.squeezes && a.squeezes() {
-		o.SqueezedBytes = min(o.PeakBytes, int64((1+0.04*m.rng.Float64())*float64(need+working)))
+		o.CacheBytes = min(o.PeakBytes-o.NeededBytes, working+int64(0.04*m.rng.Float64()*float64(need+working)))
 	}
 	if a.LimitBytes < need+working {
 		fail(trial.OOMKilled)

@@ -59,8 +59,8 @@ type Outcome struct {
 	// cache, LiveBytes and HeapBytes as in trial.Result.
 	PeakBytes, NeededBytes, LiveBytes, HeapBytes int64
 	Took                                         time.Duration
-	// UnpaidBytes and SqueezedBytes are as in trial.Result.
-	UnpaidBytes, SqueezedBytes int64
+	// UnpaidBytes and CacheBytes are as in trial.Result.
+	UnpaidBytes, CacheBytes int64
 	// Result is the whole trial; nil in some simulations.
 	Result *trial.Result
 }

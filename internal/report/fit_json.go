@@ -103,9 +103,9 @@ type runJSON struct {
 	LimitBytes   int64    `json:"limitBytes"`
 	PeakBytes    int64    `json:"peakBytes"`
 	NeededBytes  int64    `json:"neededBytes"`
-	// SqueezedBytes is the smallest limit with which it still served its load,
-	// when it was lowered after the measurement; null where it was not.
-	SqueezedBytes *int64 `json:"squeezedBytes"`
+	// CacheBytes is the page cache that it could not do without under its load;
+	// null where no trial of the limit after the measurement told.
+	CacheBytes *int64 `json:"cacheBytes"`
 	LiveBytes    int64    `json:"liveBytes"`
 	ReadyMillis  float64  `json:"readyMillis"`
 	JobMillis    float64  `json:"jobMillis,omitempty"` // of a job, from its start to its end
@@ -284,8 +284,8 @@ func Recommended(r *fit.Result) fit.Trial { return fit.Median(r.Confirmations) }
 func newRunJSON(t fit.Trial) runJSON {
 	j := runJSON{Trial: t.Number, LimitBytes: t.LimitBytes, PeakBytes: t.PeakBytes, NeededBytes: t.NeededBytes, LiveBytes: t.LiveBytes,
 		Throughput: t.Throughput, ReadyMillis: millis(t.Measured.Start), JobMillis: millis(t.Measured.Time)}
-	if t.SqueezedBytes > 0 {
-		j.SqueezedBytes = &t.SqueezedBytes
+	if t.CacheBytes > 0 {
+		j.CacheBytes = &t.CacheBytes
 	}
 	if l := t.Measured.Load; l != nil {
 		j.setLoad(l)

@@ -179,6 +179,12 @@ func breaks(broken []Broken, m Metric) bool {
 	return false
 }
 
+// reclaimed says that reclaim may be a part of the explanation.
+func (e Evidence) reclaimed() bool {
+	stall, known := e.StallShare()
+	return stall >= innocentStall || !known && e.refaultPace() >= innocentRefault
+}
+
 // NarrowMiss tells whether only a clause on time or throughput is broken, by
 // little, with no sign that memory is the reason: noise may have done it, and
 // another try may tell.
@@ -196,8 +202,7 @@ func (e Evidence) NarrowMiss() bool {
 		}
 	}
 	gc, _ := e.GCShare()
-	stall, known := e.StallShare()
-	return gc < innocentGC && stall < innocentStall && (known || e.refaultPace() < innocentRefault)
+	return gc < innocentGC && !e.reclaimed()
 }
 
 // words gives the evidence in lines.

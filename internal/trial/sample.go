@@ -195,13 +195,7 @@ func (s *sampler) end(ctx context.Context, pageSize int64) window {
 		}
 		w.gcTime, w.collections = &t, n
 	}
-	if now := s.last.usage.Stalled; now != nil {
-		d := *now
-		if before := s.mark.usage.Stalled; before != nil {
-			d -= *before
-		}
-		w.stalled = &d
-	}
+	w.stalled = stalledSince(s.mark, s.last)
 	if busy, ok := readBusy(s.last.usage.CPUTime); ok && s.busyOK {
 		w.others = busy.othersSince(s.markBusy)
 	}

@@ -2,6 +2,7 @@ package trial
 
 import (
 	"context"
+	"os"
 	"time"
 
 	"tare/internal/load"
@@ -12,8 +13,10 @@ const (
 	// squeezeStep is the share of its limit that an application loses at a
 	// time: little, so that the kernel finds the pages that are not used.
 	squeezeStep = 0.04
-	// squeezeSpeed is the share of its throughput that it must keep.
-	squeezeSpeed = 0.85
+	// squeezeSpeed is the share of its throughput that it must keep unless
+	// something else than reclaim takes it, and leastSpeed that it must keep
+	// whatever takes it.
+	squeezeSpeed, leastSpeed = 0.85, 0.5
 	// squeezeRequests is how many requests tell whether it does, within
 	// leastSlice and mostSlice of time.
 	squeezeRequests       = 150
@@ -22,66 +25,100 @@ const (
 )
 
 // squeeze lowers the memory limit of an application under its load step by step,
-// until it cannot keep up, and returns the smallest limit with which it could:
-// what it needs once it runs, page cache included. It does so after the
-// measurement, which it would spoil; 0 is unknown.
+// until it cannot keep up, and returns how much page cache it had when it last
+// could: it cannot do without. It does so after the measurement, which it would
+// spoil; 0 is unknown.
 func (t *run) squeeze(ctx context.Context, u runner.Usage) int64 {
 	if !t.spec.Squeeze || t.load == nil || t.ended || t.load.Throughput() <= 0 {
 		return 0
 	}
 	t.stage(Squeezing)
-	held := u.UsageBytes
-	if limit := t.spec.Limits.MemoryBytes; limit > 0 {
-		held = min(held, limit)
+	limit := u.UsageBytes
+	if most := t.spec.Limits.MemoryBytes; most > 0 {
+		limit = min(limit, most)
 	}
+	held := reading{usage: u}
 	for range maxSqueezeSteps {
-		next := held - int64(squeezeStep*float64(held))
-		if next < runner.MinMemoryBytes || t.proc.SetMemoryLimit(next) != nil {
+		limit -= int64(squeezeStep * float64(limit))
+		if limit < runner.MinMemoryBytes || t.proc.SetMemoryLimit(limit) != nil {
 			break // on cgroup v1 nothing more can be reclaimed: EBUSY
 		}
-		if !t.keepsUp(ctx) {
+		now, ok := t.keepsUp(ctx, limit)
+		if !ok {
 			break
 		}
-		held = next
+		held = now
 	}
 	if ctx.Err() != nil {
 		return 0
 	}
-	return held
+	return held.reclaimable()
 }
 
-// keepsUp puts load for a moment, and once more where that was not served as
-// before: a moment is short, and chance has a part in it.
-func (t *run) keepsUp(ctx context.Context) bool {
+// keepsUp puts load for a moment and says whether it was served as before, and
+// what the group used then. It tries once more where it was not: a moment is
+// short, and chance has a part in it.
+func (t *run) keepsUp(ctx context.Context, limit int64) (reading, bool) {
 	bar := squeezeSpeed * t.load.Throughput()
 	slice := time.Duration(squeezeRequests / t.load.Throughput() * float64(time.Second))
 	slice = min(max(slice, leastSlice), mostSlice)
-	for range 2 {
-		l, err := t.loadBriefly(ctx, slice)
-		if err != nil || l.Throughput() < bar/2 {
-			return false
+	before, ok := t.read()
+	for tries := 0; ok && tries < 2; tries++ {
+		var l load.Result
+		if l, ok = t.loadBriefly(ctx, slice); !ok {
+			break
 		}
-		if l.Throughput() >= bar && !t.muchWorse(l) {
-			return true
+		var after reading
+		after, ok = t.read()
+		hurt := Evidence{LimitBytes: limit, Window: l.Elapsed, Stalled: stalledSince(before, after), RefaultBytes: refaultsSince(before, after)}.reclaimed()
+		if ok && (l.Throughput() >= bar || !hurt) && !t.muchWorse(l, hurt) {
+			return after, true
 		}
+		before = after
 	}
-	return false
+	return reading{}, false
 }
 
 // loadBriefly puts load for a moment, and waits no more than another one for the
-// answers: requests that were sent may wait for pages for long.
-func (t *run) loadBriefly(ctx context.Context, d time.Duration) (load.Result, error) {
+// answers: requests that were sent may wait for pages for long. It is false when
+// hardly any were answered.
+func (t *run) loadBriefly(ctx context.Context, d time.Duration) (load.Result, bool) {
 	ctx, cancel := context.WithTimeout(ctx, 2*d+leastSlice)
 	defer cancel()
-	return t.spec.Loader.Load(ctx, d)
+	l, err := t.spec.Loader.Load(ctx, d)
+	return l, err == nil && l.Throughput() >= leastSpeed*t.load.Throughput()
 }
 
-// muchWorse says that an answer breaks the objective, and not narrowly.
-func (t *run) muchWorse(l load.Result) bool {
+// muchWorse says that an answer failed or that, as reclaim hurts, answers break
+// the objective, and not narrowly.
+func (t *run) muchWorse(l load.Result, hurt bool) bool {
 	for _, b := range t.spec.SLO.Check(Measured{Load: &l, Start: t.ready}, t.spec.Baseline) {
-		if b.Clause.Metric == ErrorCount || b.Miss > narrowMiss {
+		if b.Clause.Metric == ErrorCount || hurt && b.Miss > narrowMiss {
 			return true
 		}
 	}
 	return false
+}
+
+func (t *run) read() (reading, bool) {
+	u, err := t.proc.Usage()
+	return reading{usage: u}, err == nil
+}
+
+func refaultsSince(before, after reading) int64 {
+	size := int64(os.Getpagesize())
+	return after.refaults(size) - before.refaults(size)
+}
+
+// stalledSince is nil where the kernel does not tell.
+func stalledSince(before, after reading) *time.Duration {
+	now := after.usage.Stalled
+	if now == nil {
+		return nil
+	}
+	d := *now
+	if was := before.usage.Stalled; was != nil {
+		d -= *was
+	}
+	return &d
 }

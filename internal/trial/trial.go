@@ -58,7 +58,7 @@ type Spec struct {
 	StopGrace time.Duration
 	// Weigh takes footprints; nil takes none.
 	Weigh WeighFunc
-	// Squeeze asks for Result.SqueezedBytes of an application that serves its
+	// Squeeze asks for Result.CacheBytes of an application that serves its
 	// load. The Loader must do with moments of it.
 	Squeeze bool
 	// Inspect is called at the end of the load, after the last footprint;
@@ -99,10 +99,10 @@ type Result struct {
 	// PeakBytes is the group's highest usage; NeededBytes its highest usage
 	// less page cache, of all samples.
 	PeakBytes, NeededBytes int64
-	// SqueezedBytes is the smallest limit with which the application still
-	// served its load, when it was lowered after the measurement; 0 where that
+	// CacheBytes is the page cache that the application could not do without
+	// under its load, by lowering its limit after the measurement; 0 where that
 	// was not done.
-	SqueezedBytes int64
+	CacheBytes int64
 	// LiveBytes is the least heap that a collection left during the load,
 	// an upper bound of the live set; 0 when there was none. HeapBytes is
 	// the most heap that was seen used.
@@ -203,7 +203,7 @@ func (t *run) do(ctx context.Context) (*Result, error) {
 	default:
 	}
 	usage, usageErr := t.proc.Usage()
-	squeezed := t.squeeze(ctx, usage)
+	cache := t.squeeze(ctx, usage)
 	t.stage(Stopping)
 	// The measurement is over: without its limit the application ends
 	// sooner, and in good order.
@@ -219,7 +219,7 @@ func (t *run) do(ctx context.Context) (*Result, error) {
 		return nil, err
 	}
 	res := t.result(usage)
-	res.SqueezedBytes = squeezed
+	res.CacheBytes = cache
 	if err := errors.Join(cleanErr, liftErr); err != nil {
 		res.Warnings = append(res.Warnings, "after the trial: "+err.Error())
 	}
