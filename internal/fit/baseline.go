@@ -71,6 +71,7 @@ func spread(trials []Trial) float64 {
 // findAsGiven finds about the smallest limit with nothing added, and how much
 // of its page cache the application needs there.
 func (s *Search) findAsGiven(ctx context.Context) error {
+	s.cacheShare = usualCache
 	p := point{at: s.found.Baseline}
 	goal, most := narrowing{phase: PhaseAsGiven, share: coarse, guess: s.guessAsGiven()}, givenTrials
 	if len(s.Levers) == 0 {
@@ -86,7 +87,6 @@ func (s *Search) findAsGiven(ctx context.Context) error {
 // learnCache learns how much of its page cache the application needs, where it
 // was memory that decided on the limit as given.
 func (s *Search) learnCache() {
-	s.cacheShare = usualCache
 	t, cache := s.given.at, pageCache(s.found.Baseline)
 	if cache > 0 && t.PeakBytes+tolerance(t.LimitBytes, fine) >= t.LimitBytes {
 		s.cacheShare = min(mostCache, max(0.1, float64(t.LimitBytes-t.NeededBytes)/float64(cache)))
@@ -112,7 +112,7 @@ func (s *Search) narrowAsGiven(ctx context.Context) error {
 // the limit, and all else stays as it is.
 func (s *Search) guessAsGiven() int64 {
 	b := s.found.Baseline
-	cache := int64(usualCache * float64(pageCache(b)))
+	cache := s.cacheNeed(b)
 	limit := b.NeededBytes + cache
 	if s.heapSettled() {
 		return wholeMiB(limit)

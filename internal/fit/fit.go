@@ -171,7 +171,7 @@ func Run(ctx context.Context, c Config) (*Result, error) {
 		res.Archive, res.TrainOption = t.settle(found.Setup, err == nil)
 	}
 	res.Warnings = append(warnings(found), heapWarning(res)...)
-	if kib := readAhead(c.Java.Path); c.Image == nil && kib >= largeReadAhead {
+	if kib := c.readAhead(); kib >= largeReadAhead {
 		res.Warnings = append(res.Warnings, fmt.Sprintf("the disk of the JDK reads ahead %d KiB at a time, where 128 is usual: near the limit reclaim costs more "+
 			"here than elsewhere", kib))
 	}
@@ -181,7 +181,7 @@ func Run(ctx context.Context, c Config) (*Result, error) {
 // search is the search that the config asks for.
 func (c Config) search(t Trier) *Search {
 	facts := Facts{Release: jvmopts.ParseRelease(c.Java.Version), Given: c.Given, Allow: c.Allow, CPUs: c.CPUs, Nested: c.Image == nil && nestedJars(c.jarPath()),
-		Inherits: c.Runner != nil && strings.HasPrefix(c.Runner.Name(), "cgroup")}
+		ReadAheadBytes: c.readAhead() << 10, Inherits: c.Runner != nil && strings.HasPrefix(c.Runner.Name(), "cgroup")}
 	return &Search{Trier: t, Levers: c.Levers, Facts: facts, AmpleBytes: c.AmpleBytes, Baselines: c.Baselines, Confirmations: c.Confirmations,
 		MaxTrials: c.MaxTrials, Budget: c.Budget, Margin: c.Margin, Prefer: c.Prefer, ShowFailure: true, Ablation: c.Ablation, HeapCurve: c.HeapCurve,
 		Seed: c.Seed, Observe: c.Observe}
@@ -208,6 +208,14 @@ func ThisMachine() Machine {
 		m.MemoryBytes = int64(si.Totalram) * int64(si.Unit)
 	}
 	return m
+}
+
+// readAhead is that of the JDK's disk; of an image's it is not known.
+func (c Config) readAhead() int64 {
+	if c.Image != nil {
+		return 0
+	}
+	return readAhead(c.Java.Path)
 }
 
 // readAhead is how much the disk that holds a file reads at a time, in KiB

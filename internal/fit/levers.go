@@ -282,6 +282,8 @@ type Facts struct {
 	// Inherits says that the application inherits what its starter sets of a
 	// process.
 	Inherits bool
+	// ReadAheadBytes is how much the disk of the JDK reads at once.
+	ReadAheadBytes int64
 	// Allow are the marks whose levers are tried; Placement needs none.
 	Allow []Mark
 }

@@ -38,13 +38,19 @@ func pageCache(t Trial) int64 { return max(0, t.PeakBytes-t.NeededBytes) }
 
 // predict is the smallest limit that a trial's setup is expected to pass with:
 // all that cannot be dropped, and the page cache that the application cannot do
-// without. Where the trial did not find that out by a squeeze, it is taken to be
-// as large a share as that of the trials as given.
+// without.
 func (s *Search) predict(t Trial) int64 {
+	return min(t.LimitBytes, wholeMiB(t.NeededBytes+s.cacheNeed(t)))
+}
+
+// cacheNeed is the page cache that an application cannot do without: what a
+// squeeze left, and room for what is read at once when it starts anew. Without a
+// squeeze it is taken to be as large a share as that of the trials as given.
+func (s *Search) cacheNeed(t Trial) int64 {
 	if t.CacheBytes > 0 {
-		return wholeMiB(t.need())
+		return min(pageCache(t), t.CacheBytes+s.Facts.ReadAheadBytes)
 	}
-	return min(t.LimitBytes, wholeMiB(t.NeededBytes+int64(s.cacheShare*float64(pageCache(t)))))
+	return int64(s.cacheShare * float64(pageCache(t)))
 }
 
 // narrowing says how far to bring passing and failing limits together.
@@ -62,8 +68,8 @@ type narrowing struct {
 // together, until they are within tolerance or trials run out.
 func (s *Search) narrow(ctx context.Context, p point, g narrowing, most int) (point, error) {
 	var last Trial
-	for n := min(most, s.room()); n > 0; n = min(n-1, s.room()) {
-		next, ok := g.next(p, last, n)
+	for left := min(most, s.room()); left > 0; left = min(left-1, s.room()) {
+		next, ok := g.next(p, last, left)
 		if !ok {
 			break
 		}
@@ -80,36 +86,33 @@ func (s *Search) narrow(ctx context.Context, p point, g narrowing, most int) (po
 	return p, nil
 }
 
-// next is the limit to try next with so many trials left: as near to where the
-// smallest is expected as leaves enough of them for either answer. The second
-// result is false when there is nothing left to try.
-func (g narrowing) next(p point, last Trial, trials int) (int64, bool) {
+// next is the limit to try after the last of the trials so far, with so many
+// trials left: the guess, then away from it until one limit passed and one
+// failed, in steps that grow as fewer trials are left, then half way between
+// them. The second result is false when there is nothing left to try.
+func (g narrowing) next(p point, last Trial, left int) (int64, bool) {
 	high, low := g.high(p), g.low(p)
 	within := tolerance(high, g.share)
-	aim := g.guess
-	switch {
-	case high-low <= within && high < p.limit():
-		return high, true // foreseen to pass, and not tried yet
-	case high-low <= within:
-		return 0, false
-	case last.Number == 0 && aim > low && aim < high:
-		return aim, true
-	case last.Number > 0 && last.Passed:
-		aim = last.LimitBytes - 2*within
-	case last.Number > 0:
-		aim = last.LimitBytes + 2*within
+	if high-low <= within { // perhaps foreseen to pass, and not tried yet
+		return high, high < p.limit()
 	}
-	reach := within << min(trials-1, 10) // by halving with the trials after this one
-	middle := (low + high) / 2 / mib * mib
+	middle := max(low+mib, (low+high)/2/mib*mib)
+	// Memory is enough at the highest usage, but may leave too small a heap.
+	enough := min(high, wholeMiB(p.at.PeakBytes))
+	away := max(g.guess-last.LimitBytes, last.LimitBytes-g.guess)
+	step := max(2*tolerance(last.LimitBytes, g.share), last.LimitBytes/20/mib*mib, (enough-low)>>left/mib*mib, 2*away)
 	switch {
-	case high-reach <= low+reach:
-		return min(max(aim, high-reach, low+mib), low+reach, high-mib), true
-	case g.needs || last.Number == 0 || last.Passed:
-		return middle, true
-	case ofMemory(last.Verdict):
-		return min(middle, low+max(2*tolerance(low, g.share), low/10/mib*mib)), true
+	case last.Number == 0 && g.guess > low && g.guess < high:
+		return g.guess, true
+	case last.Number > 0 && last.Passed && p.fails == 0:
+		return max(low+mib, last.LimitBytes-step), true
+	case last.Number > 0 && !last.Passed && p.at.Phase != g.phase:
+		if !g.needs && !ofMemory(last.Verdict) { // the heap, which goes by the limit, was too small
+			step = low
+		}
+		return min(last.LimitBytes+step, high-mib), true
 	}
-	return min(middle, 2*low), true // the heap, which goes by the limit, was too small
+	return middle, true
 }
 
 // ofMemory says that a limit, and not the heap, failed a trial.

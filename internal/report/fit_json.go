@@ -99,13 +99,13 @@ type loadJSON struct {
 
 // runJSON is what one trial measured.
 type runJSON struct {
-	Trial        int      `json:"trial"`
-	LimitBytes   int64    `json:"limitBytes"`
-	PeakBytes    int64    `json:"peakBytes"`
-	NeededBytes  int64    `json:"neededBytes"`
+	Trial       int   `json:"trial"`
+	LimitBytes  int64 `json:"limitBytes"`
+	PeakBytes   int64 `json:"peakBytes"`
+	NeededBytes int64 `json:"neededBytes"`
 	// CacheBytes is the page cache that it could not do without under its load;
 	// null where no trial of the limit after the measurement told.
-	CacheBytes *int64 `json:"cacheBytes"`
+	CacheBytes   *int64   `json:"cacheBytes"`
 	LiveBytes    int64    `json:"liveBytes"`
 	ReadyMillis  float64  `json:"readyMillis"`
 	JobMillis    float64  `json:"jobMillis,omitempty"` // of a job, from its start to its end

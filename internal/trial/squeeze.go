@@ -64,14 +64,11 @@ func (t *run) keepsUp(ctx context.Context, limit int64) (reading, bool) {
 	slice = min(max(slice, leastSlice), mostSlice)
 	before, ok := t.read()
 	for tries := 0; ok && tries < 2; tries++ {
-		var l load.Result
-		if l, ok = t.loadBriefly(ctx, slice); !ok {
-			break
-		}
+		l, served := t.loadBriefly(ctx, slice)
 		var after reading
 		after, ok = t.read()
 		hurt := Evidence{LimitBytes: limit, Window: l.Elapsed, Stalled: stalledSince(before, after), RefaultBytes: refaultsSince(before, after)}.reclaimed()
-		if ok && (l.Throughput() >= bar || !hurt) && !t.muchWorse(l, hurt) {
+		if ok && served && (l.Throughput() >= bar || !hurt) && !t.muchWorse(l, hurt) {
 			return after, true
 		}
 		before = after
