@@ -7,14 +7,12 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"tare/internal/fit"
-	"tare/internal/footprint"
 	"tare/internal/jvmopts"
 	"tare/internal/linux"
 	"tare/internal/report"
@@ -241,7 +239,7 @@ func styleOf(w io.Writer) report.Style {
 // fitConfig checks everything that can be checked before anything runs.
 func fitConfig(ctx context.Context, args []string, o fitOptions, stderr io.Writer) (fit.Config, error) {
 	c := fit.Config{CPUs: o.cpus, Cpuset: o.cpuset, ReadyTimeout: o.readyTimeout, Warmup: o.warmup, Duration: o.duration,
-		Job: o.job, OutDir: o.out, AddedEnv: o.env, Weigh: weighTrial}
+		Job: o.job, OutDir: o.out, AddedEnv: o.env, Weigh: trial.Weigh}
 	if err := o.checkNumbers(); err != nil {
 		return c, usageError(err)
 	}
@@ -353,14 +351,8 @@ func applicationEnv(env, add []string) ([]string, error) {
 		if !ok || name == "" || strings.ContainsAny(e, "\x00") {
 			return nil, fmt.Errorf("--env %q: write it as NAME=VALUE", e)
 		}
-		env = slices.DeleteFunc(env, func(old string) bool { return strings.HasPrefix(old, name+"=") })
-		env = append(env, e)
 	}
-	return env, nil
-}
-
-func weighTrial(ctx context.Context, pid int) (*footprint.Footprint, error) {
-	return footprint.Weigh(ctx, pid, footprint.Options{})
+	return runner.Environ(env, add), nil
 }
 
 // openRunner makes the runner and clears what an earlier, killed tare left.
