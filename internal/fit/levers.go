@@ -265,6 +265,9 @@ func (l Lever) setup(v sizes) Setup {
 	return s
 }
 
+// same says that two are forms of one lever.
+func (l Lever) same(o Lever) bool { return l.ID == o.ID }
+
 // sizesHeap says that the lever sets the heap.
 func (l Lever) sizesHeap() bool { return slices.Contains(l.Options, "-Xmx{heap}m") }
 

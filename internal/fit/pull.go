@@ -38,7 +38,9 @@ func (s *Search) leverLimit() int64 {
 func (s *Search) pullLevers(ctx context.Context) error {
 	fast, slow, files := bundles(s.openLevers())
 	s.expect(2 + len(slow) + s.reserve())
-	if err := s.pull(ctx, fast); err != nil {
+	bold := s.bold(slow)
+	slow = slices.DeleteFunc(slow, func(l Lever) bool { return slices.ContainsFunc(bold, l.same) })
+	if err := s.pull(ctx, slices.Concat(fast, bold)); err != nil {
 		return err
 	}
 	for len(slow) > 0 {
@@ -49,6 +51,24 @@ func (s *Search) pullLevers(ctx context.Context) error {
 		slow = slow[1:]
 	}
 	return s.pull(ctx, files)
+}
+
+// bold are the levers that may cost speed, but promise so much that they are
+// tried with the first: what speed they cost does not matter while the objective
+// holds, and what they save would hide what others do.
+func (s *Search) bold(slow []Lever) []Lever {
+	if s.Prefer != "" && s.Prefer != PreferMemory {
+		return nil
+	}
+	ledger := s.ledger()
+	var bold []Lever
+	for _, l := range slow {
+		covered := slices.ContainsFunc(bold, func(b Lever) bool { return slices.Contains(covers[l.ID], b.ID) })
+		if n := ledger.bound(l); !covered && n != nil && float64(*n) >= largeSaving*float64(s.best.at.NeededBytes) {
+			bold = append(bold, l)
+		}
+	}
+	return bold
 }
 
 // promising brings the levers that could save most to the front.
@@ -136,15 +156,32 @@ func (s *Search) pull(ctx context.Context, levers []Lever) error {
 		s.dropTried(added[heap:heap+1], t, reason)
 		return s.pull(ctx, leversOf(slices.Delete(added, heap, heap+1)))
 	case len(added) > 1:
-		half := len(added) / 2
-		if err := s.pull(ctx, leversOf(added[:half])); err != nil {
+		one, other := split(leversOf(added))
+		if err := s.pull(ctx, one); err != nil {
 			return err
 		}
-		return s.pull(ctx, leversOf(added[half:]))
+		return s.pull(ctx, other)
 	default:
 		s.dropTried(added, t, reason)
 	}
 	return nil
+}
+
+// split halves a bundle that failed; of one with levers that cost speed these are
+// the one part.
+func split(levers []Lever) (one, other []Lever) {
+	for _, l := range levers {
+		if l.Slows {
+			other = append(other, l)
+		} else {
+			one = append(one, l)
+		}
+	}
+	if len(one) > 0 && len(other) > 0 {
+		return one, other
+	}
+	half := len(levers) / 2
+	return levers[:half], levers[half:]
 }
 
 const noTrialLeft = "no trial was left for it (--trials, --budget)"
@@ -220,9 +257,11 @@ func (s *Search) ledger() Ledger {
 	return l
 }
 
+// covers has, by lever, those beside which it does nothing.
+var covers = map[string][]string{"compilers": {"c1"}, "trim": {"arenas"}, "ratios": {"collector"}, "periodic": {"collector"}}
+
 // coveredBy names the kept lever beside which another one does nothing.
 func (s *Search) coveredBy(l Lever) string {
-	covers := map[string][]string{"compilers": {"c1"}, "trim": {"arenas"}, "ratios": {"collector"}, "periodic": {"collector"}}
 	for _, r := range s.found.Levers {
 		if r.Kept && slices.Contains(covers[l.ID], r.Lever.ID) {
 			return r.Lever.Name
