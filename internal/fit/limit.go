@@ -79,6 +79,9 @@ func (s *Search) narrow(ctx context.Context, p point, g narrowing, most int) (po
 		}
 		if last = t; t.Passed {
 			p.at = t
+			if t.CacheBytes > 0 {
+				g.guess = s.predict(t)
+			}
 		} else {
 			p.fails = next
 		}
@@ -105,6 +108,9 @@ func (g narrowing) next(p point, last Trial, left int) (int64, bool) {
 	case last.Number == 0 && g.guess > low && g.guess < high:
 		return g.guess, true
 	case last.Number > 0 && last.Passed && p.fails == 0:
+		if last.CacheBytes > 0 { // the guess is by this trial
+			step = max(2*tolerance(last.LimitBytes, g.share), last.LimitBytes-g.guess)
+		}
 		return max(low+mib, last.LimitBytes-step), true
 	case last.Number > 0 && !last.Passed && p.at.Phase != g.phase:
 		if !g.needs && !ofMemory(last.Verdict) { // the heap, which goes by the limit, was too small
