@@ -40,7 +40,10 @@ func (t *run) squeeze(ctx context.Context, u runner.Usage) int64 {
 	held := reading{usage: u}
 	for range maxSqueezeSteps {
 		limit -= int64(squeezeStep * float64(limit))
-		if limit < runner.MinMemoryBytes || t.proc.SetMemoryLimit(limit) != nil {
+		if limit < max(runner.MinMemoryBytes, held.usage.UsageBytes-held.reclaimable()) {
+			break // it would be killed
+		}
+		if t.proc.SetMemoryLimit(limit) != nil {
 			break // on cgroup v1 nothing more can be reclaimed: EBUSY
 		}
 		now, ok := t.keepsUp(ctx, limit)
