@@ -320,7 +320,7 @@ type trained struct{ file, option string }
 func (t *trier) Try(ctx context.Context, a Attempt) (Outcome, error) {
 	spec := t.spec(a.Setup, a.LimitBytes)
 	spec.SLO, spec.Baseline = t.config.SLO, a.Baseline
-	spec.ReadyTimeout = readyTimeout(t.config.ReadyTimeout, a.Baseline)
+	a.Limit(&spec)
 	spec.Probe = a.Phase == PhaseBaseline
 	spec.Squeeze = a.squeezes() && len(t.config.Load.Targets) > 0
 	spec.LogFile = t.config.outFile(a.Number, ".log")
@@ -370,14 +370,17 @@ func OutcomeOf(r *trial.Result) Outcome {
 	return o
 }
 
-// readyTimeout is the deadline of a trial: what was asked for, but after the
-// baseline no more than a multiple of its start, or of a job's time. An application that needs so
-// much longer spends it on reclaim or collections, and is of no use.
-func readyTimeout(asked time.Duration, baseline *trial.Measured) time.Duration {
-	if baseline == nil {
-		return asked
+// Limit limits a trial: its memory and, after the baseline, its deadline, to a
+// multiple of the baseline's start, or of a job's time. An application that needs
+// so much longer spends it on reclaim or collections, and is of no use.
+func (a Attempt) Limit(spec *trial.Spec) {
+	spec.Limits.MemoryBytes = a.LimitBytes
+	if b := a.Baseline; b != nil {
+		late := max(slowStart*b.Start, slowJob*b.Time, minReadyTimeout)
+		if spec.ReadyTimeout == 0 || late < spec.ReadyTimeout {
+			spec.ReadyTimeout = late
+		}
 	}
-	return min(asked, max(slowStart*baseline.Start, slowJob*baseline.Time, minReadyTimeout))
 }
 
 func (t *trier) spec(s Setup, limit int64) trial.Spec {

@@ -127,7 +127,7 @@ func (l *Lab) measure(ctx context.Context, run Run, at Place) (*Record, error) {
 	var err error
 	if err = t.train(ctx); err == nil {
 		if l.Experiment.Search == nil {
-			o, err = t.once(ctx, nil, 0)
+			o, err = t.once(ctx, nil, nil)
 		} else {
 			o, err = t.search(ctx, l.Experiment.Search)
 		}
@@ -156,9 +156,9 @@ type tester struct {
 	trials int
 }
 
-// once makes one trial, with more names replaced, and with a limit of its own
-// unless that is 0.
-func (t *tester) once(ctx context.Context, names map[string]string, limit int64) (*observation, error) {
+// once makes one trial, with more names replaced; one of a search for a limit
+// with the attempt's, others have none.
+func (t *tester) once(ctx context.Context, names map[string]string, a *fit.Attempt) (*observation, error) {
 	ports, err := trial.FreePorts(1)
 	if err != nil {
 		return nil, err
@@ -171,8 +171,8 @@ func (t *tester) once(ctx context.Context, names map[string]string, limit int64)
 	if err != nil {
 		return nil, err
 	}
-	if limit > 0 {
-		spec.Limits.MemoryBytes = limit
+	if a != nil {
+		a.Limit(&spec)
 	}
 	spec.JavaHome = t.at.Java.Home
 	o := &observation{}

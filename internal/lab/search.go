@@ -49,7 +49,7 @@ type limitTrier struct{ *tester }
 
 // Try makes one trial.
 func (t limitTrier) Try(ctx context.Context, a fit.Attempt) (fit.Outcome, error) {
-	o, err := t.once(ctx, nil, a.LimitBytes)
+	o, err := t.once(ctx, nil, &a)
 	if err != nil {
 		return fit.Outcome{}, err
 	}
@@ -66,7 +66,7 @@ func (t limitTrier) Train(context.Context, fit.Setup, string) (string, error) {
 func (t *tester) largest(ctx context.Context, s *Search, name string) (*observation, error) {
 	var best *observation
 	try := func(n int64) (bool, error) {
-		o, err := t.once(ctx, map[string]string{name: strconv.FormatInt(n, 10)}, 0)
+		o, err := t.once(ctx, map[string]string{name: strconv.FormatInt(n, 10)}, nil)
 		if err != nil {
 			return false, err
 		}
