@@ -21,13 +21,14 @@ const (
 	// leastSlice and mostSlice of time.
 	squeezeRequests       = 150
 	leastSlice, mostSlice = 700 * time.Millisecond, 3 * time.Second
-	maxSqueezeSteps       = 60
+	// squeezeTime is how long it may take, in times of the load.
+	squeezeTime = 4
 )
 
 // squeeze lowers the memory limit of an application under its load step by step,
 // until it cannot keep up, and returns how much page cache it had when it last
 // could: it cannot do without. It does so after the measurement, which it would
-// spoil; 0 is unknown.
+// spoil; 0 is unknown, also where it would take too long.
 func (t *run) squeeze(ctx context.Context, u runner.Usage) int64 {
 	if !t.spec.Squeeze || t.load == nil || t.ended || t.load.Throughput() <= 0 {
 		return 0
@@ -38,7 +39,10 @@ func (t *run) squeeze(ctx context.Context, u runner.Usage) int64 {
 		limit = min(limit, most)
 	}
 	held := reading{usage: u}
-	for range maxSqueezeSteps {
+	for begin := time.Now(); ; {
+		if time.Since(begin) > squeezeTime*t.spec.Duration {
+			return 0
+		}
 		limit -= int64(squeezeStep * float64(limit))
 		if limit < max(runner.MinMemoryBytes, held.usage.UsageBytes-held.reclaimable()) {
 			break // it would be killed

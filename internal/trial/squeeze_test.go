@@ -16,7 +16,7 @@ func TestSqueeze(t *testing.T) {
 	r := testRunner(t)
 	l := labelled{mode: "thrash", args: []string{"20", "128"}, options: []string{"-Xmx48m", "-XX:+UseSerialGC"}, limit: 512}
 	spec := l.spec(t, jvmtest.Home(t, 17), jvmtest.Jar(t, "workloads.jar"))
-	spec.Squeeze, spec.Duration = true, 2*time.Second
+	spec.Squeeze, spec.Duration = true, 5*time.Second
 	var stages []Stage
 	spec.Stage = func(s Stage) { stages = append(stages, s) }
 	res, err := Run(t.Context(), r, spec)
