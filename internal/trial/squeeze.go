@@ -28,9 +28,10 @@ const (
 // squeeze lowers the memory limit of an application under its load step by step,
 // until it cannot keep up, and returns how much page cache it had when it last
 // could: it cannot do without. It does so after the measurement, which it would
-// spoil; 0 is unknown, also where it would take too long.
+// spoil, and where the objective holds; 0 is unknown, also where it would take
+// too long.
 func (t *run) squeeze(ctx context.Context, u runner.Usage) int64 {
-	if !t.spec.Squeeze || t.load == nil || t.ended || t.load.Throughput() <= 0 {
+	if !t.spec.Squeeze || t.load == nil || t.ended || t.load.Throughput() <= 0 || len(t.broken(*t.load)) > 0 {
 		return 0
 	}
 	t.stage(Squeezing)
@@ -96,12 +97,17 @@ func (t *run) loadBriefly(ctx context.Context, d time.Duration) (load.Result, bo
 // muchWorse says that an answer failed or that, as reclaim hurts, answers break
 // the objective, and not narrowly.
 func (t *run) muchWorse(l load.Result, hurt bool) bool {
-	for _, b := range t.spec.SLO.Check(Measured{Load: &l, Start: t.ready}, t.spec.Baseline) {
+	for _, b := range t.broken(l) {
 		if b.Clause.Metric == ErrorCount || hurt && b.Miss > narrowMiss {
 			return true
 		}
 	}
 	return false
+}
+
+// broken are the clauses of the objective that an answer breaks.
+func (t *run) broken(l load.Result) []Broken {
+	return t.spec.SLO.Check(Measured{Load: &l, Start: t.ready}, t.spec.Baseline)
 }
 
 func (t *run) read() (reading, bool) {
