@@ -66,7 +66,7 @@ func TestJDKsCommand(t *testing.T) {
 		t.Helper()
 		var out bytes.Buffer
 		cmd := newJDKsCommand()
-		cmd.SetArgs(args)
+		cmd.SetArgs(append([]string{}, args...)) // of nil it would take the test's own
 		cmd.SetOut(&out)
 		if err := cmd.ExecuteContext(t.Context()); err != nil {
 			t.Fatal(err)
