@@ -13,18 +13,18 @@ import (
 )
 
 const (
-	// leastSaving is the share of the limit, and leastBytes what at least it
-	// must be, that is worth a trial.
+	// leastSaving is the share of what is needed, and leastBytes what at least
+	// it must be, that is worth a trial.
 	leastSaving = 0.01
 	leastBytes  = 2 * mib
-	// largeSaving is the share of the limit that is worth a limit found less
-	// closely.
+	// largeSaving is the share of what is needed that is worth a limit found
+	// less closely.
 	largeSaving = 0.20
 )
 
 // worthATrial is the least saving for which a lever is tried.
 func (s *Search) worthATrial() int64 {
-	return max(leastBytes, int64(leastSaving*float64(s.best.limit())))
+	return max(leastBytes, int64(leastSaving*float64(s.predict(s.best.at))))
 }
 
 // leverLimit is the limit that levers are tried at: a tenth above the smallest as
@@ -64,7 +64,7 @@ func (s *Search) bold(slow []Lever) []Lever {
 	var bold []Lever
 	for _, l := range slow {
 		covered := slices.ContainsFunc(bold, func(b Lever) bool { return slices.Contains(covers[l.ID], b.ID) })
-		if n := ledger.bound(l); !covered && n != nil && float64(*n) >= largeSaving*float64(s.best.at.NeededBytes) {
+		if n := ledger.bound(l); !covered && n != nil && float64(*n) >= largeSaving*float64(s.predict(s.best.at)) {
 			bold = append(bold, l)
 		}
 	}
@@ -197,7 +197,7 @@ func (s *Search) reserveBeside(levers []Lever) int {
 			sum += *n
 		}
 	}
-	if float64(sum) > largeSaving*float64(s.best.limit()) {
+	if float64(sum) > largeSaving*float64(s.predict(s.best.at)) {
 		return leastReserve
 	}
 	return s.reserve()
