@@ -22,7 +22,7 @@ const (
 	squeezeRequests       = 150
 	leastSlice, mostSlice = 700 * time.Millisecond, 3 * time.Second
 	// squeezeTime is how long it may take, in times of the load.
-	squeezeTime = 4
+	squeezeTime = 10
 )
 
 // squeeze lowers the memory limit of an application under its load step by step,
