@@ -151,7 +151,7 @@ func TestFitSysinfo(t *testing.T) {
 	proven := filepath.Join(filepath.Dir(out), "tare.json")
 	port := strconv.Itoa(jvmtest.FreePort(t))
 	url := "http://127.0.0.1:" + port
-	code, stdout, stderr := fitRun(t.Context(), []string{"--json", "--out", out, "--profile", proven, "--warmup", "1s", "--duration", "2s", "--concurrency", "8", "--rate", "20",
+	code, stdout, stderr := fitRun(t.Context(), []string{"--json", "--out", out, "--profile", proven, "--warmup", "1s", "--duration", "2s", "--concurrency", "8", "--slo", "errors=0",
 		"--baselines", "1", "--trials", "9", "--confirmations", "2", "--ready", url + "/health", "--load", url + "/sys-summary", "--load", url + "/work?alloc-kib=64&cpu-us=200",
 		"--", jvmtest.Java(t, 17), "-jar", jvmtest.Jar(t, "sysinfo.jar"), "--port", port})
 	t.Log(stderr)
