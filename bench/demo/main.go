@@ -56,7 +56,7 @@ func run(repeats int) error {
 	fmt.Fprintf(&b, "%d runs of `make demo`: the demo service under a closed loop of 8 requests at a time, one processor.\n\n", repeats)
 	b.WriteString("| run | JDK | as given MiB | recommended MiB | share | req/s as given → recommended | confirmed | trials | time | options |\n|---|---|---|---|---|---|---|---|---|---|\n")
 	var shares, rates, minutes []float64
-	confirmed := true
+	confirmed, narrowed := true, true
 	for i := range repeats {
 		start := time.Now()
 		f, err := demo()
@@ -66,6 +66,7 @@ func run(repeats int) error {
 		took := time.Since(start)
 		share := float64(f.LimitBytes) / float64(f.AsGiven.LimitBytes)
 		rate := f.Recommended.Throughput / f.AsGiven.Throughput
+		narrowed = narrowed && f.AsGiven.LimitBytes < f.Baseline.LimitBytes
 		passed := 0
 		for _, c := range f.Confirmations {
 			if c.Verdict == "passed" {
@@ -81,7 +82,10 @@ func run(repeats int) error {
 		fmt.Fprintln(&b, line)
 	}
 	fmt.Fprintf(&b, "\nMedian (minimum … maximum):\n\n")
-	fmt.Fprintf(&b, "- share of the smallest limit as given: %s; goal at most %.2f in each run: %s\n", results.Spread(shares, "%.2f"), goalShare, results.Reached(slices.Max(shares) <= goalShare))
+	fmt.Fprintf(&b, "- share of the smallest limit as given: %s; goal at most %.2f in each run: %s\n", results.Spread(shares, "%.2f"), goalShare, results.Reached(narrowed && slices.Max(shares) <= goalShare))
+	if !narrowed {
+		b.WriteString("  (in some run no limit below the ample one passed as given: its share says nothing)\n")
+	}
 	fmt.Fprintf(&b, "- throughput against as given: %s; goal at least %.2f in each run: %s\n", results.Spread(rates, "%.2f"), goalThroughput, results.Reached(slices.Min(rates) >= goalThroughput))
 	fmt.Fprintf(&b, "- minutes: %s; goal at most %.0f: %s\n", results.Spread(minutes, "%.1f"), goalTime.Minutes(), results.Reached(slices.Max(minutes) <= goalTime.Minutes()))
 	fmt.Fprintf(&b, "- all confirming runs passed: %s\n", results.Reached(confirmed))

@@ -127,7 +127,8 @@ func bundles(levers []Lever) (fast, slow, files []Lever) {
 }
 
 // pull tries levers together on top of the best point and keeps them when less
-// is needed. Where that fails, it tries each half.
+// is needed. Where that fails, it tries them in parts: without the heap's where
+// that was too small, else as split says.
 func (s *Search) pull(ctx context.Context, levers []Lever) error {
 	levers = s.worthwhile(levers)
 	if len(levers) == 0 {
@@ -167,8 +168,8 @@ func (s *Search) pull(ctx context.Context, levers []Lever) error {
 	return nil
 }
 
-// split halves a bundle that failed; of one with levers that cost speed these are
-// the one part.
+// split parts a bundle that failed: those that cost no speed from those that may,
+// or, where all are alike, in halves.
 func split(levers []Lever) (one, other []Lever) {
 	for _, l := range levers {
 		if l.Slows {

@@ -38,6 +38,10 @@ func (r reading) reclaimable() int64 {
 	return r.usage.Stat["active_file"] + r.usage.Stat["inactive_file"]
 }
 
+// need is the usage less page cache, which fills a group to its limit early on:
+// what counts is the rest.
+func (r reading) need() int64 { return r.usage.UsageBytes - r.reclaimable() }
+
 // sampler watches a process until stop.
 type sampler struct {
 	proc  runner.Process
@@ -96,8 +100,7 @@ func (s *sampler) sample(ctx context.Context) {
 		return
 	}
 	s.last = reading{usage: u, gc: s.counters()}
-	// Page cache fills a group to its limit early on: what counts is the rest.
-	need := u.UsageBytes - s.last.reclaimable()
+	need := s.last.need()
 	s.needed = max(s.needed, need)
 	if gc := s.last.gc; gc != nil {
 		s.heap = max(s.heap, gc.HeapUsed)

@@ -45,7 +45,7 @@ func (t *run) squeeze(ctx context.Context, u runner.Usage) int64 {
 			return 0
 		}
 		limit -= int64(squeezeStep * float64(limit))
-		if limit < max(runner.MinMemoryBytes, held.usage.UsageBytes-held.reclaimable()) {
+		if limit < max(runner.MinMemoryBytes, held.need()) {
 			break // it would be killed
 		}
 		if t.proc.SetMemoryLimit(limit) != nil {
