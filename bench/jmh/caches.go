@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"tare/bench/results"
@@ -52,7 +53,7 @@ func (b bench) caches(ctx context.Context, m matrix) (string, error) {
 		return "", err
 	}
 	var out bytes.Buffer
-	fmt.Fprintf(&out, "Versions: %s. Each reads through with keys of Zipf's distribution (exponent 0.99); a miss costs 1000 tokens of JMH's blackhole. Heap: -Xmx1g; capacities %s, keys %s of them, threads %s. %s.\n\n",
+	fmt.Fprintf(&out, "Versions: %s; Ehcache needs JDK 17, and is absent below. Each reads through with keys of Zipf's distribution (exponent 0.99); a miss costs 1000 tokens of JMH's blackhole. Heap: -Xmx1g; capacities %s, keys %s of them, threads %s. %s.\n\n",
 		strings.Join(versions, ", "), strings.Join(m.entries, ", "), strings.Join(m.keys, ", "), strings.Join(m.threads, ", "), upper(b.setup()))
 	out.WriteString("Published: [The 6 Memory Metrics You Should Track in Your Java Benchmarks](https://cruftex.net/2017/03/28/The-6-Memory-Metrics-You-Should-Track-in-Your-Java-Benchmarks.html)," +
 		" with 5 forks, iterations of 20 s, 4 threads and 1 million entries.\n\n## What was published, and what was found\n\n")
@@ -83,8 +84,8 @@ func (b bench) measureCaches(ctx context.Context, m matrix) ([]jmh.Result, error
 			for _, entries := range m.entries {
 				for _, keys := range m.keys {
 					name := fmt.Sprintf("caches-%s-%s-%s-%s-%s", jdk, collector, threads, entries, strings.TrimSuffix(keys, "%"))
-					args := slices.Concat([]string{"ZipfianSequenceLoading", "-t", threads, "-p", "entries=" + entries, "-p", "keys=" + keys}, profilers,
-						[]string{"-prof", "dev.tare.caches.CacheStatistics"})
+					args := slices.Concat([]string{"ZipfianSequenceLoading", "-t", threads, "-p", "cache=" + contenders(jdk), "-p", "entries=" + entries, "-p", "keys=" + keys},
+						profilers, []string{"-prof", "dev.tare.caches.CacheStatistics"})
 					results, err := b.rounds(ctx, name, jdk, "-Xmx1g -XX:+Use"+collector+"GC", args...)
 					if err != nil {
 						return nil, err
@@ -95,6 +96,15 @@ func (b bench) measureCaches(ctx context.Context, m matrix) ([]jmh.Result, error
 		}
 	}
 	return all, nil
+}
+
+// contenders are the caches that run on a JDK: Ehcache 3.12 is compiled for 17.
+func contenders(jdk string) string {
+	names := "caffeine,guava,cache2k"
+	if major, err := strconv.Atoi(jdk); err != nil || major >= 17 {
+		names += ",ehcache"
+	}
+	return names
 }
 
 // libraries are the versions of the caches, by the project that builds them in.

@@ -8,7 +8,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"time"
 
 	"tare/bench/results"
 	"tare/internal/jmh"
@@ -21,6 +23,13 @@ const (
 	// dullest is the widest interval of a score, as a share of it, that can
 	// tell whether the profilers change it.
 	dullest = 0.2
+)
+
+// The forks that tell what the profilers cost are many and short: a machine that
+// does other things too is faster at one time than at another.
+const (
+	costForks = 15
+	costEach  = 3 * time.Second
 )
 
 // steady are the metrics whose variation is shown, with the goal of each, 0 of
@@ -39,11 +48,17 @@ func (b bench) profilers(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	with, without, err := b.withAndWithout(ctx)
+	steady, err := b.steadiness(ctx)
 	if err != nil {
 		return "", err
 	}
-	return truth + variationText(with, b.setup()) + costText(with, without), nil
+	paired := b
+	paired.forks, paired.warmups, paired.iterations, paired.each = costForks, 1, 3, costEach
+	with, without, err := paired.withAndWithout(ctx)
+	if err != nil {
+		return "", err
+	}
+	return truth + variationText(steady, b.setup()) + costText(with, without, paired.setup()), nil
 }
 
 // truth has the Java test measure what a benchmark is known to hold.
@@ -118,25 +133,50 @@ func number(cell string) float64 {
 	return v
 }
 
-// withAndWithout runs one benchmark with all profilers and with none, in turn,
+// one is the benchmark that is measured, and all six profilers.
+func (b bench) one() (args, all []string, err error) {
+	tare, err := filepath.Abs("bin/tare")
+	if err != nil {
+		return nil, nil, err
+	}
+	args = []string{"ZipfianSequenceLoading", "-t", "1", "-p", "cache=caffeine", "-p", "entries=100000", "-p", "keys=500%"}
+	all = slices.Concat(args, profilers, []string{"-prof", "dev.tare.jmh.NativeMemory", "-prof", "dev.tare.jmh.ObjectGraph", "-prof", "dev.tare.jmh.Footprint:tare=" + tare})
+	return args, all, nil
+}
+
+const (
+	oneJDK     = "21"
+	oneOptions = "-Xmx512m -XX:+UseG1GC -XX:NativeMemoryTracking=summary"
+)
+
+// steadiness runs the benchmark with all profilers.
+func (b bench) steadiness(ctx context.Context) (jmh.Result, error) {
+	_, args, err := b.one()
+	if err != nil {
+		return jmh.Result{}, err
+	}
+	results, err := b.rounds(ctx, "steady", oneJDK, oneOptions, args...)
+	if err != nil {
+		return jmh.Result{}, err
+	}
+	return results[0], nil
+}
+
+// withAndWithout runs the benchmark with all profilers and with none, in turn,
 // so that what else happens on the machine hits both alike.
 func (b bench) withAndWithout(ctx context.Context) (with, without jmh.Result, err error) {
-	tare, err := filepath.Abs("bin/tare")
+	none, all, err := b.one()
 	if err != nil {
 		return with, without, err
 	}
-	const options = "-Xmx512m -XX:+UseG1GC -XX:NativeMemoryTracking=summary"
-	common := []string{"ZipfianSequenceLoading", "-t", "1", "-p", "cache=caffeine", "-p", "entries=100000", "-p", "keys=500%"}
-	all := append(append([]string{}, common...), profilers...)
-	all = append(all, "-prof", "dev.tare.jmh.NativeMemory", "-prof", "dev.tare.jmh.ObjectGraph", "-prof", "dev.tare.jmh.Footprint:tare="+tare)
 	var a, n []jmh.Result
 	for fork := range b.forks {
 		for _, one := range []struct {
 			name string
 			args []string
 			to   *[]jmh.Result
-		}{{"none", common, &n}, {"all", all, &a}} {
-			results, err := b.run(ctx, fmt.Sprintf("profilers-%s-%d", one.name, fork+1), "21", options, one.args...)
+		}{{"none", none, &n}, {"all", all, &a}} {
+			results, err := b.run(ctx, fmt.Sprintf("cost-%s-%d", one.name, fork+1), oneJDK, oneOptions, one.args...)
 			if err != nil {
 				return with, without, err
 			}
@@ -166,15 +206,20 @@ func variationText(r jmh.Result, setup string) string {
 	return out.String()
 }
 
-func costText(with, without jmh.Result) string {
+func costText(with, without jmh.Result, setup string) string {
 	w, o := with.Metrics[jmh.Score].Estimate(), without.Metrics[jmh.Score].Estimate()
 	change := w.Center - o.Center
 	verdict := results.Reached(math.Abs(change) < o.Margin())
 	if !(o.Margin() <= dullest*o.Center) {
 		verdict = "not told, the interval is too wide: measure on a machine that does nothing else"
 	}
-	return fmt.Sprintf("## Cost\n\nThe same benchmark with none of the profilers and with all six of them, in turn: %s %s %s without, %s %s with. A change of %+.1f %%, where the interval"+
-		" of the score without them is ± %.1f %%. The goal, that it changes by less than that: %s.\n",
-		jmh.Quantity(o.Center), o.Interval(), o.Unit, jmh.Quantity(w.Center), w.Interval(), 100*change/o.Center, 100*o.Margin()/o.Center,
-		verdict)
+	var ratios []float64
+	each := forks(without, jmh.Score)
+	for i, score := range forks(with, jmh.Score) {
+		ratios = append(ratios, score/each[i])
+	}
+	return fmt.Sprintf("## Cost\n\nThe same benchmark with none of the profilers and with all six of them, in turn; %s. %s %s %s without, %s %s with: a change of %+.1f %%,"+
+		" where the interval of the score without them is ± %.1f %%. With them it is %s of that without (median, least … most of the pairs). The goal, that it changes by less than the interval: %s.\n",
+		setup, jmh.Quantity(o.Center), o.Interval(), o.Unit, jmh.Quantity(w.Center), w.Interval(), 100*change/o.Center, 100*o.Margin()/o.Center,
+		results.Spread(ratios, "%.3f"), verdict)
 }

@@ -28,7 +28,7 @@ abstract class Contender implements AutoCloseable {
     /**
      * Makes a cache.
      *
-     * @param name caffeine, guava, cache2k or ehcache, each as its documentation shows it first
+     * @param name caffeine, guava, cache2k or, from JDK 17 on, ehcache; each as its documentation shows it first
      */
     static Contender create(String name, int capacity, IntFunction<Integer> loader) {
         switch (name) {
