@@ -203,9 +203,8 @@ func cacheSqueezed(p *patient) *Finding {
 // fileBytes is the resident part of mapped files and archives that the kernel
 // may drop.
 func (p *patient) fileBytes() (n int64) {
-	for _, o := range []footprint.Owner{footprint.MappedFiles, footprint.CDS} {
-		r := p.row(o)
-		n += max(0, r.ResidentBytes-r.AnonymousBytes)
+	for _, r := range p.Rows {
+		n += max(0, r.ResidentBytes+r.SwapBytes-r.KeptBytes())
 	}
 	return n
 }

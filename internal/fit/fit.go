@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -287,11 +288,36 @@ func warnings(f *Found) []string {
 			baselines = append(baselines, t)
 		}
 	}
+	for _, w := range growthWarnings(f.Confirmations) {
+		add(w)
+	}
 	if disturbed > 0 {
 		add(fmt.Sprintf("other processes took more than a tenth of the processors in %d of %d trials: rates are less certain", disturbed, len(f.Trials)))
 	}
 	if sp := spread(baselines); sp > maxSpread {
 		add(fmt.Sprintf("the fastest baseline was %.0f %% faster than the slowest", 100*sp))
+	}
+	return out
+}
+
+// growthWarnings tell of what grew steadily in half of the runs or more.
+func growthWarnings(runs []Trial) []string {
+	seen := map[string][]int64{}
+	for _, t := range runs {
+		if t.Result == nil {
+			continue
+		}
+		for _, g := range t.Result.Growth {
+			seen[g.Of] = append(seen[g.Of], g.PerSecond)
+		}
+	}
+	var out []string
+	for _, of := range slices.Sorted(maps.Keys(seen)) {
+		if paces := seen[of]; 2*len(paces) >= len(runs) {
+			slices.Sort(paces)
+			out = append(out, fmt.Sprintf("%s grew steadily in %d of %d confirming runs, by %.1f MiB per second: a leak, or a warm-up that had not ended. "+
+				"A longer run needs more: try a longer --duration", of, len(paces), len(runs), float64(paces[len(paces)/2])/mib))
+		}
 	}
 	return out
 }

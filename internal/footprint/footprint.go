@@ -72,6 +72,15 @@ type Row struct {
 	Children []Child `json:"children,omitempty"`
 }
 
+// KeptBytes is what the kernel cannot drop of a row: all of it, swapped out or
+// not, but for the pages of files that are as in the file.
+func (r Row) KeptBytes() int64 {
+	if r.Owner == MappedFiles || r.Owner == CDS {
+		return r.AnonymousBytes + r.SwapBytes
+	}
+	return r.ResidentBytes + r.SwapBytes
+}
+
 // Child is a named part of a row, such as a space of the heap, one mapped
 // file, or the stack of one thread.
 type Child struct {

@@ -62,6 +62,11 @@ type sampler struct {
 	peakMap  int64 // the group's mapped and anonymous pages at that moment
 	weighErr error
 	nextTime time.Time // no footprint before
+	// trend has the points of the load so far, trendDue when others are due,
+	// trendLive the least that a collection left since the last of them.
+	trend     []trendPoint
+	trendDue  []time.Time
+	trendLive int64
 
 	cancel context.CancelFunc
 	done   chan struct{}
@@ -104,16 +109,27 @@ func (s *sampler) sample(ctx context.Context) {
 	s.needed = max(s.needed, need)
 	if gc := s.last.gc; gc != nil {
 		s.heap = max(s.heap, gc.HeapUsed)
-		if live := gc.UsedAfterGC; live > 0 && (s.live == 0 || live < s.live) {
-			s.live = live
+		if live := gc.UsedAfterGC; live > 0 {
+			s.live, s.trendLive = least(s.live, live), least(s.trendLive, live)
 		}
 	}
-	if s.weigh != nil && float64(need) > weighGrowth*float64(s.peakNeed) && time.Now().After(s.nextTime) {
-		s.takeFootprint(ctx, u, need)
+	now := time.Now()
+	due := len(s.trendDue) > 0 && now.After(s.trendDue[0])
+	if s.weigh != nil && (due || float64(need) > weighGrowth*float64(s.peakNeed) && now.After(s.nextTime)) {
+		s.takeFootprint(ctx, due)
 	}
 }
 
-func (s *sampler) takeFootprint(ctx context.Context, u runner.Usage, need int64) {
+// least is the smaller of two numbers, of which the first may be 0 for none.
+func least(a, b int64) int64 {
+	if a == 0 {
+		return b
+	}
+	return min(a, b)
+}
+
+// takeFootprint takes one, also for the trend where one is due.
+func (s *sampler) takeFootprint(ctx context.Context, due bool) {
 	begin := time.Now()
 	f, err := s.weigh(ctx, s.proc.PID())
 	cost := time.Since(begin)
@@ -122,9 +138,48 @@ func (s *sampler) takeFootprint(ctx context.Context, u runner.Usage, need int64)
 		s.weighErr = err
 		return
 	}
-	if s.peak == nil || need >= s.peakNeed {
-		s.peak, s.peakNeed, s.peakMap = f, need, mapped(u.Stat)
+	if need := s.last.need(); s.peak == nil || need >= s.peakNeed {
+		s.peak, s.peakNeed, s.peakMap = f, need, mapped(s.last.usage.Stat)
 	}
+	if due {
+		s.trendDue = s.trendDue[1:]
+		s.addTrend(f, begin)
+	}
+}
+
+// addTrend adds a footprint to the trend.
+func (s *sampler) addTrend(f *footprint.Footprint, at time.Time) {
+	s.trend = append(s.trend, newTrendPoint(f, at, s.trendLive))
+	s.trendLive = 0
+}
+
+// watchTrend has footprints taken at equal distances in a load that takes so
+// long, unless they cost too much of it.
+func (s *sampler) watchTrend(ctx context.Context, d time.Duration) {
+	if s.weigh == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	begin := time.Now()
+	s.takeFootprint(ctx, false)
+	if time.Since(begin).Seconds() > trendCost*d.Seconds() {
+		return
+	}
+	for i := range trendSteps {
+		s.trendDue = append(s.trendDue, begin.Add(d*time.Duration(i)/trendSteps))
+	}
+}
+
+// growths are those of the load, up to a footprint at its end.
+func (s *sampler) growths(end *footprint.Footprint) []Growth {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if end == nil || len(s.trendDue) > 0 {
+		return nil
+	}
+	s.addTrend(end, time.Now())
+	return growths(s.trend)
 }
 
 // mapped is what the group pays for of the pages that its processes map:
@@ -166,7 +221,7 @@ func (s *sampler) begin(ctx context.Context) {
 	s.sample(ctx)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.mark, s.markTime, s.live = s.last, time.Now(), 0
+	s.mark, s.markTime, s.live, s.trendLive = s.last, time.Now(), 0, 0
 	s.markBusy, s.busyOK = readBusy(s.last.usage.CPUTime)
 }
 

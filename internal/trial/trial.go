@@ -122,6 +122,9 @@ type Result struct {
 	// Peak and End are footprints near the highest usage less page cache, and
 	// at the end of the load; nil where none could be taken.
 	Peak, End *footprint.Footprint
+	// Growth is what grew steadily until the end of the load; nil also where
+	// footprints could not be taken at so little cost.
+	Growth []Growth `json:",omitempty"`
 	// UnpaidBytes are pages of the peak footprint that are charged to other
 	// groups, which had them in the page cache first: those of the C
 	// library, and of files that another process maps. A container of its
@@ -191,6 +194,7 @@ type run struct {
 	load    *load.Result
 	window  window
 	end     *footprint.Footprint
+	growth  []Growth
 }
 
 func (t *run) do(ctx context.Context) (*Result, error) {
@@ -290,6 +294,7 @@ func (t *run) phases(ctx context.Context) error {
 	}
 	t.stage(Loading)
 	t.sampler.begin(ctx)
+	t.sampler.watchTrend(ctx, t.spec.Duration)
 	l, err := t.spec.Loader.Load(ctx, t.spec.Duration)
 	t.load = &l
 	t.closeWindow(ctx)
@@ -303,7 +308,7 @@ func (t *run) closeWindow(ctx context.Context) {
 	}
 	if t.spec.Weigh != nil {
 		if f, err := t.spec.Weigh(ctx, t.proc.PID()); err == nil {
-			t.end = f
+			t.end, t.growth = f, t.sampler.growths(f)
 		} else {
 			t.sampler.fail(err)
 		}
@@ -359,7 +364,7 @@ func (t *run) result(u runner.Usage) *Result {
 		PeakBytes: u.PeakBytes, NeededBytes: t.sampler.needed, LiveBytes: t.sampler.live, HeapBytes: t.sampler.heap,
 		Collections: e.Collections, RefaultBytes: e.RefaultBytes, Throttled: u.Throttled, CPUTime: u.CPUTime,
 		Exit: e.Exit, Ended: e.Ended, Peak: t.sampler.peak, End: t.end, Stat: u.Stat, Log: e.Log.LastLines,
-		Narrow: e.NarrowMiss(), Broken: e.Broken, Others: e.Others, UnpaidBytes: t.sampler.unpaid(),
+		Narrow: e.NarrowMiss(), Broken: e.Broken, Others: e.Others, UnpaidBytes: t.sampler.unpaid(), Growth: t.growth,
 	}
 	res.Verdict, res.Evidence = Judge(e)
 	if share, ok := e.GCShare(); ok {

@@ -37,18 +37,24 @@ type labelled struct {
 	want    Verdict
 	// words must be in the evidence.
 	words string
+	// grows is what is seen to grow steadily, of a program that passes.
+	grows string
 }
 
 // The heap of each is fixed, so that the verdict does not hang on how a JDK
-// sizes it.
+// sizes it. Where growth is looked at, C1 compiles: C2's working memory grows for
+// longer than so short a load.
 var labelledSet = []labelled{
-	{mode: "ok", options: []string{"-Xmx48m"}, limit: 256, want: Passed},
+	{mode: "ok", options: []string{"-Xmx48m", "-XX:TieredStopAtLevel=1"}, limit: 256, want: Passed},
 	{mode: "native-leak", args: []string{"16768"}, options: []string{"-Xmx48m"}, limit: 160, want: OOMKilled, words: "its limit of 160 MiB was reached"},
 	{mode: "heap-leak", args: []string{"256"}, options: []string{"-Xmx32m"}, limit: 256, want: OutOfMemory, words: "java.lang.OutOfMemoryError: Java heap space"},
 	{mode: "thrash", args: []string{"70", "512"}, options: []string{"-Xmx64m", "-XX:+UseSerialGC"}, limit: 320, slo: "p99<20ms", want: Thrashing, words: "garbage collection took"},
 	{mode: "never-ready", options: []string{"-Xmx48m"}, limit: 256, want: NeverReady, words: "not ready after 5s"},
 	{mode: "crash", args: []string{"50"}, options: []string{"-Xmx48m"}, limit: 256, want: Crashed, words: "exit code 7"},
 	{mode: "slow", args: []string{"300"}, options: []string{"-Xmx48m"}, limit: 256, slo: "p50<250ms", want: TooSlow, words: "p50 is 3"},
+	{mode: "errors", args: []string{"10"}, options: []string{"-Xmx48m"}, limit: 256, want: Errors, words: "503"},
+	{mode: "reclaim", args: []string{"400"}, options: []string{"-Xmx48m"}, limit: 192, slo: "p50<5ms", want: Stalled, words: "were read again after they had been reclaimed"},
+	{mode: "slow-leak", args: []string{"8192"}, options: []string{"-Xmx48m", "-XX:TieredStopAtLevel=1"}, limit: 256, want: Passed, grows: "malloc"},
 }
 
 // TestVerdicts runs every labelled program on JDK 17 and 25, limited and under
@@ -131,6 +137,15 @@ func holdInCache(t *testing.T, paths ...string) {
 }
 
 func (l labelled) matches(r *Result) bool {
+	if l.want == Passed {
+		var grows []string
+		for _, g := range r.Growth {
+			grows = append(grows, g.Of)
+		}
+		if strings.Join(grows, " ") != l.grows {
+			return false
+		}
+	}
 	return r.Verdict == l.want && strings.Contains(strings.Join(r.Evidence, "\n"), l.words)
 }
 

@@ -9,7 +9,7 @@ import java.net.InetSocketAddress;
 import java.nio.charset.StandardCharsets;
 import java.util.concurrent.Executors;
 
-/** An HTTP server on 127.0.0.1 that pays the cost of a request and answers 200 "ok". */
+/** An HTTP server on 127.0.0.1 that pays the cost of a request and answers 200 "ok", or 503 where that fails. */
 final class LoopbackServer {
     private static final byte[] OK = "ok\n".getBytes(StandardCharsets.US_ASCII);
 
@@ -46,6 +46,8 @@ final class LoopbackServer {
             exchange.getResponseBody().write(OK);
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
+        } catch (RequestFailed e) {
+            exchange.sendResponseHeaders(503, -1);
         } catch (OutOfMemoryError e) {
             // As frameworks do: the error is logged, the request fails, the service stays up.
             System.err.println(e);

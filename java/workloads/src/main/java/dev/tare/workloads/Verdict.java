@@ -23,7 +23,10 @@ final class Verdict implements Workload {
                 + " garbage (expected: thrashing)"),
         NEVER_READY(0, "opens no port and stays (expected: never-ready)"),
         CRASH(1, "REQUESTS: ends with exit code 7 at that request, 0: before listening (expected: crashed)"),
-        SLOW(1, "MILLIS: each request takes that long (expected: too-slow)");
+        SLOW(1, "MILLIS: each request takes that long (expected: too-slow)"),
+        ERRORS(1, "PERCENT: so many of the requests fail with 503 (expected: errors)"),
+        RECLAIM(1, "MB: each request reads pages all over a file of MB MiB (expected, where it has no room: stalled)"),
+        SLOW_LEAK(1, "KB: keeps KB KiB of native memory more each second (expected: passed, with a warning)");
 
         private final int arguments;
         private final String meaning;
@@ -99,6 +102,12 @@ final class Verdict implements Workload {
             case SLOW:
                 int millis = Args.number("MILLIS", args[0], 0, 3_600_000);
                 return () -> Thread.sleep(millis);
+            case ERRORS:
+                return new Errors(Args.number("PERCENT", args[0], 1, 100));
+            case RECLAIM:
+                return new Reclaim(Args.number("MB", args[0], 1, 2047));
+            case SLOW_LEAK:
+                return new SlowLeak(Args.number("KB", args[0], 1, MAX_KB), System::nanoTime);
             default:
                 return () -> { };
         }

@@ -12,9 +12,11 @@ import java.net.URI;
 import java.net.http.HttpClient;
 import java.net.http.HttpRequest;
 import java.net.http.HttpResponse.BodyHandlers;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Map;
+import java.util.concurrent.atomic.AtomicLong;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
@@ -170,6 +172,39 @@ class VerdictTest {
     }
 
     @Test
+    void errorsFailTheirShareEvenly() throws Exception {
+        try (JavaProgram service = verdict("errors 0 40")) {
+            int[] wanted = {200, 200, 503, 200, 503, 200, 200, 503, 200, 503};
+            for (int status : wanted) {
+                assertEquals(status, get(service));
+            }
+        }
+    }
+
+    @Test
+    void reclaimLeavesNoFile() throws Exception {
+        Reclaim reclaim = new Reclaim(8);
+        reclaim.prepare();
+        for (int i = 0; i < 100; i++) {
+            reclaim.request();
+        }
+        String maps = new String(Files.readAllBytes(Path.of("/proc/self/maps")));
+        assertTrue(maps.lines().anyMatch(line -> line.contains("/reclaim") && line.endsWith(".pages (deleted)")), maps);
+    }
+
+    @Test
+    void slowLeakGoesByTime() {
+        AtomicLong now = new AtomicLong(1);
+        SlowLeak leak = new SlowLeak(1024, now::get);
+        leak.request();
+        assertEquals(0, leak.leakedKb());
+        now.addAndGet(2_000_000_000L);
+        leak.request();
+        leak.request();
+        assertEquals(8 * NativeLeak.DEFLATER_KB, leak.leakedKb());
+    }
+
+    @Test
     void aPortInUseIsSaidWithTheNextStep() throws Exception {
         try (ServerSocket taken = new ServerSocket(0, 1, java.net.InetAddress.getByName("127.0.0.1"));
                 JavaProgram service = verdict("ok " + taken.getLocalPort())) {
@@ -182,7 +217,7 @@ class VerdictTest {
     @ParameterizedTest
     @ValueSource(strings = {
         "", "ok", "ok x", "ok 65536", "ok 0 1", "okay 0", "heap-leak 0", "heap-leak 0 0", "thrash 0 100 1", "thrash 0 90",
-        "slow 0 -1", "crash 0 1e3"
+        "slow 0 -1", "crash 0 1e3", "errors 0 0", "reclaim 0 2048", "slow-leak 0"
     })
     void unusableArgumentsAreSaidInOneLine(String arguments) throws Exception {
         try (JavaProgram service = verdict(arguments)) {
