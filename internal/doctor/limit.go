@@ -187,7 +187,7 @@ func cacheSqueezed(p *patient) *Finding {
 	if again && waits {
 		certainty = Likely
 	}
-	files := p.fileBytes()
+	files := p.DroppableBytes()
 	evidence = append(evidence, fmt.Sprintf("%s of this JVM's pages are clean pages of files: libraries, jars, archives", size(files)))
 	return &Finding{
 		Title:        "The limit squeezes the page cache: code and jars are read from disk again and again.",
@@ -198,15 +198,6 @@ func cacheSqueezed(p *patient) *Finding {
 		},
 		Source: "https://docs.kernel.org/accounting/psi.html",
 	}
-}
-
-// fileBytes is the resident part of mapped files and archives that the kernel
-// may drop.
-func (p *patient) fileBytes() (n int64) {
-	for _, r := range p.Rows {
-		n += max(0, r.ResidentBytes+r.SwapBytes-r.KeptBytes())
-	}
-	return n
 }
 
 // swapped: a part of the JVM is on disk.

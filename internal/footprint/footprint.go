@@ -81,6 +81,15 @@ func (r Row) KeptBytes() int64 {
 	return r.ResidentBytes + r.SwapBytes
 }
 
+// DroppableBytes are the resident pages of files that are as in the file: what
+// the kernel can drop.
+func (f *Footprint) DroppableBytes() (n int64) {
+	for _, r := range f.Rows {
+		n += max(0, r.ResidentBytes+r.SwapBytes-r.KeptBytes())
+	}
+	return n
+}
+
 // Child is a named part of a row, such as a space of the heap, one mapped
 // file, or the stack of one thread.
 type Child struct {

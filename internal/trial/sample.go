@@ -199,6 +199,17 @@ func (s *sampler) unpaid() int64 {
 	return max(0, s.peak.RSSBytes-s.peakMap)
 }
 
+// mappedFiles is what the kernel could drop of the peak footprint, and the group
+// pays for.
+func (s *sampler) mappedFiles() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.peak == nil {
+		return 0
+	}
+	return max(0, s.peak.DroppableBytes()-s.unpaid())
+}
+
 // counters reads the JVM's performance data; nil when there is none yet.
 func (s *sampler) counters() *hotspot.PerfCounters {
 	if s.perf == nil {

@@ -10,9 +10,10 @@ import (
 )
 
 const (
-	// squeezeStep is the share of its limit that an application loses at a
-	// time: little, so that the kernel finds the pages that are not used.
-	squeezeStep = 0.04
+	// squeezeStep is the share of its limit, and squeezePart the share of its
+	// page cache, of which an application loses the larger at a time: little,
+	// so that the kernel finds the pages that are not used.
+	squeezeStep, squeezePart = 0.04, 0.15
 	// squeezeSpeed is the share of its throughput that it must keep unless
 	// something else than reclaim takes it, and leastSpeed that it must keep
 	// whatever takes it.
@@ -27,9 +28,10 @@ const (
 
 // squeeze lowers the memory limit of an application under its load step by step,
 // until it cannot keep up, and returns how much page cache it had when it last
-// could: it cannot do without. It does so after the measurement, which it would
-// spoil, and where the objective holds; 0 is unknown, also where it would take
-// too long.
+// could: it cannot do without. Where nothing is left to take and it still keeps
+// up, the load is too light to tell what a start needs: then that is the files
+// that it maps. It does so after the measurement, which it would spoil, and where
+// the objective holds; 0 is unknown, also where it would take too long.
 func (t *run) squeeze(ctx context.Context, u runner.Usage) int64 {
 	if !t.spec.Squeeze || t.load == nil || t.ended || t.load.Throughput() <= 0 || len(t.broken(*t.load)) > 0 {
 		return 0
@@ -44,12 +46,10 @@ func (t *run) squeeze(ctx context.Context, u runner.Usage) int64 {
 		if time.Since(begin) > squeezeTime*t.spec.Duration {
 			return 0
 		}
-		limit -= int64(squeezeStep * float64(limit))
-		if limit < max(runner.MinMemoryBytes, held.need()) {
-			break // it would be killed
-		}
-		if t.proc.SetMemoryLimit(limit) != nil {
-			break // on cgroup v1 nothing more can be reclaimed: EBUSY
+		limit -= int64(max(squeezeStep*float64(limit), squeezePart*float64(held.reclaimable())))
+		// Below it would be killed; on cgroup v1 nothing more can be reclaimed: EBUSY.
+		if limit < max(runner.MinMemoryBytes, held.need()) || t.proc.SetMemoryLimit(limit) != nil {
+			return max(held.reclaimable(), t.sampler.mappedFiles())
 		}
 		now, ok := t.keepsUp(ctx, limit)
 		if !ok {

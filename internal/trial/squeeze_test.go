@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"tare/internal/footprint"
 	"tare/internal/jvmtest"
 	"tare/internal/load"
 	"tare/internal/runner"
@@ -49,5 +50,23 @@ func TestNoSqueeze(t *testing.T) {
 	x.load, x.spec.Squeeze = &load.Result{OK: 100, Elapsed: time.Second}, false
 	if n := x.squeeze(t.Context(), runner.Usage{UsageBytes: 1 << 30}); n != 0 {
 		t.Errorf("squeezed to %d unasked", n)
+	}
+}
+
+// What a start needs of files is what is mapped as it is in the file, less what
+// other groups pay for.
+func TestMappedFiles(t *testing.T) {
+	const libraries, private, archive, heap = 20 << 20, 1 << 20, 12 << 20, 30 << 20
+	s := &sampler{peak: &footprint.Footprint{RSSBytes: libraries + archive + heap, Rows: []footprint.Row{
+		{Owner: footprint.MappedFiles, ResidentBytes: libraries, AnonymousBytes: private},
+		{Owner: footprint.CDS, ResidentBytes: archive, AnonymousBytes: archive},
+		{Owner: footprint.JavaHeap, ResidentBytes: heap},
+	}}}
+	s.peakMap = s.peak.RSSBytes - 3<<20
+	if got, want := s.mappedFiles(), int64(libraries-private-3<<20); got != want {
+		t.Errorf("%d, want %d", got, want)
+	}
+	if got := new(sampler).mappedFiles(); got != 0 {
+		t.Errorf("%d without a footprint", got)
 	}
 }
