@@ -26,7 +26,7 @@ const (
 	trendSteps = 4
 	// trendCost is the share of the load's time that one footprint may take
 	// for a trend to be looked for.
-	trendCost = 0.01
+	trendCost = 0.02
 	// leastGrowth is told of, and leastGrowthShare of all that is resident.
 	leastGrowth      = 2 << 20
 	leastGrowthShare = 0.02

@@ -174,12 +174,16 @@ func (l labelled) spec(t *testing.T, home, jar string) Spec {
 	if l.want == NeverReady {
 		timeout = 5 * time.Second
 	}
+	duration := 4 * time.Second
+	if l.grows != "" { // what grows by warming up must be the smaller part
+		duration = 8 * time.Second
+	}
 	targets := []load.Target{target}
 	return Spec{
 		Args: append(args, l.args...), Env: os.Environ(), Dir: t.TempDir(), Limits: runner.Limits{MemoryBytes: l.limit << 20},
 		Ready: ready, ReadyTimeout: timeout, Targets: targets, SLO: objective, JavaHome: home, Files: []string{jar},
 		Loader:   HTTPLoad{load.Plan{Targets: targets, Concurrency: 4, Timeout: 5 * time.Second}},
-		Duration: 4 * time.Second, Weigh: Weigh, StopGrace: 20 * time.Second,
+		Duration: duration, Weigh: Weigh, StopGrace: 20 * time.Second,
 	}
 }
 
