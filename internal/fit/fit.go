@@ -348,7 +348,7 @@ func (t *trier) Try(ctx context.Context, a Attempt) (Outcome, error) {
 	spec.SLO, spec.Baseline = t.config.SLO, a.Baseline
 	a.Limit(&spec)
 	spec.Probe = a.Phase == PhaseBaseline
-	spec.Squeeze = a.squeezes() && len(t.config.Load.Targets) > 0
+	spec.Squeeze = a.Squeeze && len(t.config.Load.Targets) > 0
 	spec.LogFile = t.config.outFile(a.Number, ".log")
 	r, err := t.run(ctx, a.Setup, spec)
 	if err != nil {

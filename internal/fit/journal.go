@@ -144,8 +144,8 @@ func (a Attempt) String() string {
 	return fmt.Sprintf("trial %d (%s %s %q %q) at %d MiB", a.Number, a.Phase, a.Lever, a.Setup.Options, a.Setup.Env, a.LimitBytes/mib)
 }
 
-// same tells whether two attempts are of one trial; the baseline follows from
-// the trials before it.
+// same tells whether two attempts are of one trial; the baseline, and whether it
+// is squeezed, follow from the trials before it.
 func (a Attempt) same(o Attempt) bool {
 	return a.Number == o.Number && a.Phase == o.Phase && a.Lever == o.Lever && a.LimitBytes == o.LimitBytes && a.Repeat == o.Repeat && a.Setup.Same(o.Setup)
 }

@@ -120,7 +120,7 @@ func (m *model) Try(ctx context.Context, a Attempt) (Outcome, error) {
 	if max < m.live*11/10 || m.ooms && max < 2*m.live {
 		fail(trial.OutOfMemory)
 	}
-	if m.squeezes && a.squeezes() {
+	if m.squeezes && a.Squeeze {
 		o.CacheBytes = min(o.PeakBytes-o.NeededBytes, working+int64(0.04*m.rng.Float64()*float64(need+working)))
 	}
 	if a.LimitBytes < need+working {
@@ -269,5 +269,24 @@ func TestAblation(t *testing.T) {
 	// Without the archive's, relocation mode 0 is the other lever's.
 	if got, want := effects["archive"].SavedBytes, m.meta-m.meta*3/10; got < want || got > want+m.cdsDirty {
 		t.Errorf("the archive saves %d MiB, want %d", got/mib, want/mib)
+	}
+}
+
+// Trials are squeezed unless that told nothing of the baselines.
+func TestSqueezedTrials(t *testing.T) {
+	for _, tells := range []bool{true, false} {
+		m := newModel(rand.New(rand.NewPCG(4, 1)))
+		m.squeezes = tells
+		s := &Search{Trier: m, Levers: Levers, AmpleBytes: 1024 * mib, Baselines: 2, Confirmations: 1, Facts: Facts{Release: jvmopts.ParseRelease("17.0.15")}}
+		f, err := s.Run(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, tr := range f.Trials {
+			want := tr.Phase == PhaseBaseline || tells && (tr.Phase == PhaseLever || tr.Phase == PhaseRefine)
+			if tr.Squeeze != want {
+				t.Errorf("%v: %s: squeezed %v", tells, tr.Attempt, tr.Squeeze)
+			}
+		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"tare/internal/trial"
@@ -40,11 +41,8 @@ type Attempt struct {
 	Repeat int
 	// Baseline is nil in the baseline's own trials.
 	Baseline *trial.Measured
-}
-
-// squeezes says that the trial is to tell how much less it would have got by on.
-func (a Attempt) squeezes() bool {
-	return a.Phase == PhaseBaseline || a.Phase == PhaseLever || a.Phase == PhaseRefine || a.Phase == PhaseAblation
+	// Squeeze asks for Outcome.CacheBytes.
+	Squeeze bool
 }
 
 // Outcome is what the search has to know of a trial.
@@ -303,7 +301,7 @@ func (s *Search) try(ctx context.Context, a Attempt) (Trial, error) {
 
 func (s *Search) once(ctx context.Context, a Attempt) (Trial, error) {
 	a.Number = len(s.found.Trials) + 1
-	a.Baseline = s.baseline
+	a.Baseline, a.Squeeze = s.baseline, s.squeezes(a.Phase)
 	s.observe(Event{Attempt: a})
 	o, err := s.Trier.Try(ctx, a)
 	if err != nil {
@@ -318,6 +316,19 @@ func (s *Search) once(ctx context.Context, a Attempt) (Trial, error) {
 	s.remaining = max(s.remaining-1, 1)
 	s.observe(Event{Attempt: a, Outcome: &o})
 	return t, nil
+}
+
+// squeezes says that a trial of a phase is to tell how much less it would have
+// got by on: not where no baseline could, for the others would take as long for
+// nothing.
+func (s *Search) squeezes(p Phase) bool {
+	switch p {
+	case PhaseBaseline:
+		return true
+	case PhaseLever, PhaseRefine, PhaseAblation:
+		return slices.ContainsFunc(s.found.Trials, func(t Trial) bool { return t.CacheBytes > 0 })
+	}
+	return false
 }
 
 func (s *Search) observe(e Event) {
