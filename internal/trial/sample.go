@@ -154,7 +154,7 @@ func (s *sampler) addTrend(f *footprint.Footprint, at time.Time) {
 }
 
 // watchTrend has footprints taken at equal distances in a load that takes so
-// long, unless they cost too much of it.
+// long, the first now, unless that costs too much of it.
 func (s *sampler) watchTrend(ctx context.Context, d time.Duration) {
 	if s.weigh == nil {
 		return
@@ -162,12 +162,12 @@ func (s *sampler) watchTrend(ctx context.Context, d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	begin := time.Now()
-	s.takeFootprint(ctx, false)
-	if time.Since(begin).Seconds() > trendCost*d.Seconds() {
-		return
-	}
 	for i := range trendSteps {
 		s.trendDue = append(s.trendDue, begin.Add(d*time.Duration(i)/trendSteps))
+	}
+	s.takeFootprint(ctx, true)
+	if time.Since(begin).Seconds() > trendCost*d.Seconds() {
+		s.trendDue = nil
 	}
 }
 
@@ -175,7 +175,7 @@ func (s *sampler) watchTrend(ctx context.Context, d time.Duration) {
 func (s *sampler) growths(end *footprint.Footprint) []Growth {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if end == nil || len(s.trendDue) > 0 {
+	if end == nil {
 		return nil
 	}
 	s.addTrend(end, time.Now())
