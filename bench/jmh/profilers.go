@@ -48,7 +48,7 @@ func (b bench) profilers(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	steady, err := b.steadiness(ctx)
+	whole, err := b.steadiness(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -58,7 +58,7 @@ func (b bench) profilers(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return truth + variationText(steady, b.setup()) + costText(with, without, paired.setup()), nil
+	return truth + variationText(whole, b.setup()) + costText(with, without, paired.setup()), nil
 }
 
 // truth has the Java test measure what a benchmark is known to hold.
@@ -133,29 +133,30 @@ func number(cell string) float64 {
 	return v
 }
 
-// one is the benchmark that is measured, and all six profilers.
-func (b bench) one() (args, all []string, err error) {
+// subject is the benchmark that is measured, with none of the profilers and with
+// all six.
+func subject() (none, all []string, err error) {
 	tare, err := filepath.Abs("bin/tare")
 	if err != nil {
 		return nil, nil, err
 	}
-	args = []string{"ZipfianSequenceLoading", "-t", "1", "-p", "cache=caffeine", "-p", "entries=100000", "-p", "keys=500%"}
-	all = slices.Concat(args, profilers, []string{"-prof", "dev.tare.jmh.NativeMemory", "-prof", "dev.tare.jmh.ObjectGraph", "-prof", "dev.tare.jmh.Footprint:tare=" + tare})
-	return args, all, nil
+	none = []string{"ZipfianSequenceLoading", "-t", "1", "-p", "cache=caffeine", "-p", "entries=100000", "-p", "keys=500%"}
+	all = slices.Concat(none, profilers, []string{"-prof", "dev.tare.jmh.NativeMemory", "-prof", "dev.tare.jmh.ObjectGraph", "-prof", "dev.tare.jmh.Footprint:tare=" + tare})
+	return none, all, nil
 }
 
 const (
-	oneJDK     = "21"
-	oneOptions = "-Xmx512m -XX:+UseG1GC -XX:NativeMemoryTracking=summary"
+	subjectJDK     = "21"
+	subjectOptions = "-Xmx512m -XX:+UseG1GC -XX:NativeMemoryTracking=summary"
 )
 
 // steadiness runs the benchmark with all profilers.
 func (b bench) steadiness(ctx context.Context) (jmh.Result, error) {
-	_, args, err := b.one()
+	_, all, err := subject()
 	if err != nil {
 		return jmh.Result{}, err
 	}
-	results, err := b.rounds(ctx, "steady", oneJDK, oneOptions, args...)
+	results, err := b.rounds(ctx, "steady", subjectJDK, subjectOptions, all...)
 	if err != nil {
 		return jmh.Result{}, err
 	}
@@ -165,7 +166,7 @@ func (b bench) steadiness(ctx context.Context) (jmh.Result, error) {
 // withAndWithout runs the benchmark with all profilers and with none, in turn,
 // so that what else happens on the machine hits both alike.
 func (b bench) withAndWithout(ctx context.Context) (with, without jmh.Result, err error) {
-	none, all, err := b.one()
+	none, all, err := subject()
 	if err != nil {
 		return with, without, err
 	}
@@ -176,7 +177,7 @@ func (b bench) withAndWithout(ctx context.Context) (with, without jmh.Result, er
 			args []string
 			to   *[]jmh.Result
 		}{{"none", none, &n}, {"all", all, &a}} {
-			results, err := b.run(ctx, fmt.Sprintf("cost-%s-%d", one.name, fork+1), oneJDK, oneOptions, one.args...)
+			results, err := b.run(ctx, fmt.Sprintf("cost-%s-%d", one.name, fork+1), subjectJDK, subjectOptions, one.args...)
 			if err != nil {
 				return with, without, err
 			}
