@@ -107,7 +107,7 @@ func (s *scan) questions() []question {
 		out = append(out, question{"native memory tracking (summary)", "VM.native_memory summary scale=KB", s.takeTracking})
 		if s.vm.Major >= 21 {
 			out = append(out, question{"system map", "System.map", func(r io.Reader) (err error) {
-				s.regions, err = hotspot.ParseSystemMap(r)
+				s.mapped, err = hotspot.ParseSystemMap(r)
 				return err
 			}})
 		}

@@ -21,6 +21,7 @@ const (
 	rankCell                 // metaspace by the cell that holds known metadata
 	rankSpan                 // class space by its size
 	rankStack                // a thread stack by its stack pointer
+	rankMapped               // a mapping that the JVM says one use for
 	rankHeader               // a malloc header that was read, the end of a library's bss
 	rankVM                   // an address range that the JVM's own data names
 	rankPart                 // a part of such a range

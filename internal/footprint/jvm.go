@@ -59,8 +59,8 @@ func trackingOwner(r hotspot.NMTRegion, classSpaceBytes int64) Owner {
 	return JVMOther
 }
 
-// trackingClaims are the regions of native memory tracking.
-func trackingClaims(regions []hotspot.NMTRegion, vm *hotspot.VM) []claim {
+// trackingClaims are regions whose category the JVM told.
+func trackingClaims(regions []hotspot.NMTRegion, vm *hotspot.VM, rank rank) []claim {
 	// On JDK 17 and later "Class" is the class space alone, whatever its
 	// size.
 	classSpace := vm.ClassSpaceBytes
@@ -72,7 +72,7 @@ func trackingClaims(regions []hotspot.NMTRegion, vm *hotspot.VM) []claim {
 		if r.Category == "Class" && vm.Major >= 16 {
 			classSpace = r.Size()
 		}
-		out = append(out, claim{span{r.Start, r.End}, trackingOwner(r, classSpace), Exact, rankTracking, ""})
+		out = append(out, claim{span{r.Start, r.End}, trackingOwner(r, classSpace), Exact, rank, ""})
 	}
 	return out
 }

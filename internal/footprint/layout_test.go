@@ -81,6 +81,28 @@ func TestChunks(t *testing.T) {
 	}
 }
 
+// The kernel joins what malloc mapped to memory of the JVM's: the JVM then says
+// one use of the whole mapping, its own.
+func TestChunksInAMappingOfTheJVM(t *testing.T) {
+	const a = 0x7f0000000000
+	vmas := []linux.VMA{mapping(a, a+0x100000, "rw-p")}
+	mem := words{a: 0, a + 8: 0x21000 | mmapped}
+	s := &scan{
+		vm:     &hotspot.VM{Major: 25},
+		vmas:   vmas,
+		mapped: []hotspot.NMTRegion{{Region: hotspot.Region{Start: a, End: a + 0x100000}, Category: "GC"}},
+		layout: newLayout(vmas, mem, page),
+	}
+	owners := map[span]Owner{}
+	for _, g := range s.attribute() {
+		owners[g.span] = g.owner
+	}
+	want := map[span]Owner{{a, a + 0x21000}: Malloc, {a + 0x21000, a + 0x100000}: GC}
+	if !reflect.DeepEqual(owners, want) {
+		t.Errorf("got %v, want %v", owners, want)
+	}
+}
+
 func TestStacks(t *testing.T) {
 	const a = 0x7f0000000000
 	vmas := []linux.VMA{

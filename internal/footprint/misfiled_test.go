@@ -224,7 +224,7 @@ func fileProcess(t *testing.T, pid int) (jdk string, all map[Owner]filing) {
 	}
 	// What the JVM did not name is by the kernel's name for the mapping alone,
 	// nobody's: the layouts that a weighing goes by are what is judged here.
-	reference := partition(s.vmas, trackingClaims(s.regions, s.vm))
+	reference := partition(s.vmas, trackingClaims(s.regions, s.vm, rankTracking))
 	all = misfiled(alone, reference, s.runs)
 	stacks := all[ThreadStacks]
 	stacks.kept = min(s.keptStacks(alone), stacks.foreign)

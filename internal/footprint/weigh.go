@@ -47,8 +47,9 @@ type scan struct {
 	runs      []linux.PageRun
 	kinds     *linux.PageScan // nil where smaps had to be read
 	rollup    linux.VMA
-	regions   []hotspot.NMTRegion
-	asked     *Asked // nil without Options.Attach
+	regions   []hotspot.NMTRegion // of native memory tracking
+	mapped    []hotspot.NMTRegion // mappings of one use, of System.map
+	asked     *Asked              // nil without Options.Attach
 	layout    *layout
 	malloc    mallocState
 	sps       []stackPointer
@@ -339,7 +340,7 @@ func (s *scan) readStackPointers(proc linux.FS) {
 func (s *scan) attribute() []segment {
 	l := s.layout
 	claims := append(vmClaims(s.vm), s.outsideClaims()...)
-	claims = append(claims, trackingClaims(s.regions, s.vm)...)
+	claims = append(claims, trackingClaims(s.regions, s.vm, rankTracking)...)
 	claims = append(claims, s.malloc.claims()...)
 	claims = append(claims, l.libraryData()...)
 	claims = append(claims, l.stacks(s.sps, s.stackSizes())...)
@@ -350,7 +351,10 @@ func (s *scan) attribute() []segment {
 	claims = append(claims, l.metadata(s.vm.Classes, cell)...)
 	claims = append(claims, l.metadata(s.vm.Metadata, cell)...)
 	segs := partition(s.vmas, claims)
-	segs = partition(s.vmas, append(claims, s.claimsByLook(segs)...))
+	claims = append(claims, s.claimsByLook(segs)...)
+	// These come after the look: the kernel joins malloc's large chunks to a
+	// mapping of the JVM's, which then has one use that the JVM knows.
+	segs = partition(s.vmas, append(claims, trackingClaims(s.mapped, s.vm, rankMapped)...))
 	if name := allocatorOf(s.vmas); name != "" {
 		giveToAllocator(segs, name)
 	}
