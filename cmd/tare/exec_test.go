@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"tare/internal/jvmtest"
+	"tare/internal/polltest"
 	"tare/internal/profile"
 	"tare/internal/report"
 	"tare/internal/runner"
@@ -35,7 +36,7 @@ func startsProven(t *testing.T, path string, got report.FitJSON) {
 	port := strconv.Itoa(jvmtest.FreePort(t))
 	command := []string{launcher, "--", jvmtest.Java(t, 17), "-jar", jvmtest.Jar(t, "sysinfo.jar"), "--port", port}
 	output, process := startLimited(t, p.LimitBytes+p.UnpaidBytes, "TARE_PROFILE="+path, command)
-	poll(t, func() bool { return answers("127.0.0.1:"+port) || ended(process) })
+	polltest.Until(t, "an answer", func() bool { return answers("127.0.0.1:"+port) || ended(process) })
 	cmdline, err := os.ReadFile("/proc/" + strconv.Itoa(process.PID()) + "/cmdline")
 	if err != nil || ended(process) {
 		t.Fatalf("%v, %+v: %s", err, process.Exit(), output)

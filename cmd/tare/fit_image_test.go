@@ -11,6 +11,7 @@ import (
 
 	"tare/internal/dockertest"
 	"tare/internal/jvmtest"
+	"tare/internal/polltest"
 	"tare/internal/report"
 )
 
@@ -90,7 +91,7 @@ func TestFitInImageKilled(t *testing.T) {
 
 	cmd, _, _ := startFit(t, "1 ", flags...)
 	var name string
-	poll(t, func() bool {
+	polltest.Until(t, "a container", func() bool {
 		name = e.Docker(t, "ps", "--format", "{{.Names}}")
 		return name != ""
 	})

@@ -20,6 +20,7 @@ import (
 	"tare/bench/results"
 	"tare/internal/jvmtest"
 	"tare/internal/linux"
+	"tare/internal/polltest"
 	"tare/internal/store"
 )
 
@@ -229,7 +230,7 @@ func (k *killed) processes() []process {
 func (k *killed) gone(orphans []process) {
 	k.t.Helper()
 	proc := linux.NewFS("/proc")
-	poll(k.t, func() bool {
+	polltest.Until(k.t, "the end of what was left", func() bool {
 		for _, o := range orphans {
 			if b, err := proc.Birth(o.pid); err == nil && b.StartTicks == o.start && !b.Ended {
 				return false

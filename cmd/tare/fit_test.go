@@ -16,6 +16,7 @@ import (
 
 	"tare/internal/fit"
 	"tare/internal/jvmtest"
+	"tare/internal/polltest"
 	"tare/internal/report"
 	"tare/internal/runner"
 )
@@ -129,7 +130,7 @@ func TestFitInterrupted(t *testing.T) {
 			jvmtest.Java(t, 17), "-jar", jvmtest.Jar(t, "workloads.jar"), "verdict", "ok", strconv.Itoa(port)})
 		ended <- fmt.Sprint(code, " ", stderr)
 	}()
-	poll(t, func() bool { return answers(addr) })
+	polltest.Until(t, "an answer from "+addr, func() bool { return answers(addr) })
 	cancel()
 	select {
 	case got := <-ended:
@@ -291,20 +292,4 @@ func answers(addr string) bool {
 	}
 	conn.Close()
 	return true
-}
-
-// poll waits until the condition holds; the deadline is for a busy machine.
-func poll(t *testing.T, ok func() bool) {
-	t.Helper()
-	deadline := time.NewTimer(time.Minute)
-	defer deadline.Stop()
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for !ok() {
-		select {
-		case <-deadline.C:
-			t.Fatal("deadline passed")
-		case <-tick.C:
-		}
-	}
 }

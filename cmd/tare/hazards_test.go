@@ -10,12 +10,12 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"tare/internal/deathsig"
 	"tare/internal/hotspot"
 	"tare/internal/jvmtest"
 	"tare/internal/linux"
+	"tare/internal/polltest"
 )
 
 // program builds tare where every user can run it.
@@ -93,7 +93,7 @@ func start(t *testing.T, cmd *exec.Cmd, ready string) *watched {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	})
-	await(t, func() bool { return strings.Contains(w.output(t), ready) }, "the program to write "+ready)
+	polltest.Until(t, "the program to write "+ready, func() bool { return strings.Contains(w.output(t), ready) })
 	return w
 }
 
@@ -112,20 +112,6 @@ func (w *watched) output(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return string(text)
-}
-
-func await(t *testing.T, done func() bool, what string) {
-	t.Helper()
-	deadline := time.After(jvmtest.StartTimeout)
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for !done() {
-		select {
-		case <-deadline:
-			t.Fatalf("waited in vain for %s", what)
-		case <-tick.C:
-		}
-	}
 }
 
 // trace is what shows that a process was disturbed.
@@ -241,10 +227,10 @@ func TestHazards(t *testing.T) {
 
 func sleeper(t *testing.T) *watched {
 	w := start(t, exec.Command("sleep", "600"), "")
-	await(t, func() bool {
+	polltest.Until(t, "sleep to sleep", func() bool {
 		st, err := linux.NewFS("/proc").Status(w.pid())
 		return err == nil && st.Name == "sleep" && st.State == 'S'
-	}, "sleep to sleep")
+	})
 	return w
 }
 
@@ -253,16 +239,8 @@ func stopped(t *testing.T) *watched {
 	if err := w.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	awaitState(t, w.pid(), 'T')
+	polltest.UntilState(t, w.pid(), 'T')
 	return w
-}
-
-func awaitState(t *testing.T, pid int, want byte) {
-	t.Helper()
-	await(t, func() bool {
-		st, err := linux.NewFS("/proc").Status(pid)
-		return err == nil && st.State == want
-	}, fmt.Sprintf("state %c", want))
 }
 
 // starting is a JVM that waits before it makes its heap and handles signals:
@@ -270,13 +248,13 @@ func awaitState(t *testing.T, pid int, want byte) {
 func starting(t *testing.T) *watched {
 	file := filepath.Join(t.TempDir(), "paused")
 	w := start(t, filler(t, "-XX:+UnlockDiagnosticVMOptions", "-XX:+PauseAtStartup", "-XX:PauseAtStartupFile="+file), "")
-	await(t, func() bool { _, err := os.Stat(file); return err == nil }, "the JVM to pause")
+	polltest.Until(t, "the JVM to pause", func() bool { _, err := os.Stat(file); return err == nil })
 	return w
 }
 
 func zombie(t *testing.T) *watched {
 	w := start(t, exec.Command("true"), "")
-	awaitState(t, w.pid(), 'Z')
+	polltest.UntilState(t, w.pid(), 'Z')
 	return w
 }
 

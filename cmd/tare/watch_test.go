@@ -11,12 +11,12 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"tare/internal/footprint"
 	"tare/internal/jvmtest"
+	"tare/internal/polltest"
 	"tare/internal/pty"
 	"tare/internal/runner"
 )
@@ -96,16 +96,18 @@ func TestWatchUntilTheJVMEnds(t *testing.T) {
 }
 
 // awaitSize waits until a file has so many bytes, and returns how many it has.
-func awaitSize(t *testing.T, path string, atLeast int64) int64 {
+func awaitSize(t *testing.T, path string, atLeast int64) (size int64) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); {
-		if st, err := os.Stat(path); err == nil && st.Size() >= atLeast {
-			return st.Size()
+	polltest.UntilNil(t, func() error {
+		if st, err := os.Stat(path); err == nil {
+			size = st.Size()
 		}
-		time.Sleep(time.Millisecond) // between two looks
-	}
-	t.Fatalf("%s does not reach %d bytes", path, atLeast)
-	return 0
+		if size < atLeast {
+			return fmt.Errorf("%s has %d of %d bytes", path, size, atLeast)
+		}
+		return nil
+	})
+	return size
 }
 
 // checkRecord checks that all lines but so many are whole footprints, and
@@ -262,13 +264,12 @@ func (term *terminal) await(t *testing.T, text string) {
 // awaitAfter waits until text stands behind the first mark.
 func (term *terminal) awaitAfter(t *testing.T, mark, text string) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); {
-		if _, after, ok := strings.Cut(term.screen(), mark); ok && strings.Contains(after, text) {
-			return
+	polltest.UntilNil(t, func() error {
+		if _, after, ok := strings.Cut(term.screen(), mark); !ok || !strings.Contains(after, text) {
+			return fmt.Errorf("no %q on the terminal:\n%q", text, term.screen())
 		}
-		time.Sleep(time.Millisecond) // between two looks
-	}
-	t.Fatalf("no %q on the terminal:\n%q", text, term.screen())
+		return nil
+	})
 }
 
 // run runs tare on the terminal.

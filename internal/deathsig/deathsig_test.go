@@ -10,7 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
+
+	"tare/internal/polltest"
 )
 
 const parentRole = "TARE_TEST_DEATHSIG_PARENT"
@@ -47,7 +48,7 @@ func TestThreadsEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	gone := fmt.Sprintf("/proc/self/task/%d", thread)
-	await(t, func() bool { _, err := os.Stat(gone); return err != nil })
+	polltest.Until(t, "the thread's end", func() bool { _, err := os.Stat(gone); return err != nil })
 	in.Close()
 	if err := cmd.Wait(); err != nil {
 		t.Error(err)
@@ -101,7 +102,7 @@ func TestProcessEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait() // it was killed
-	await(t, func() bool {
+	polltest.Until(t, "the child's end", func() bool {
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", child))
 		return err != nil || strings.Contains(string(stat), ") Z ")
 	})
@@ -110,19 +111,5 @@ func TestProcessEnds(t *testing.T) {
 func TestNotStarted(t *testing.T) {
 	if err := Start(exec.Command("/nonexistent"), syscall.SIGKILL); err == nil {
 		t.Error("started")
-	}
-}
-
-func await(t *testing.T, done func() bool) {
-	t.Helper()
-	deadline := time.After(10 * time.Second)
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for !done() {
-		select {
-		case <-deadline:
-			t.Fatal("waited in vain")
-		case <-tick.C:
-		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"tare/internal/hotspot"
 	"tare/internal/jvmtest"
 	"tare/internal/linux"
+	"tare/internal/polltest"
 )
 
 func weigh(t *testing.T, pid int, attach bool) *footprint.Footprint {
@@ -240,22 +241,11 @@ func TestAttachIsRefusedWhenStopped(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = p.Process.Signal(syscall.SIGCONT) })
-	awaitState(t, p.PID(), 'T')
+	polltest.UntilState(t, p.PID(), 'T')
 	if _, err := footprint.Weigh(context.Background(), p.PID(), footprint.Options{Attach: true}); !errors.Is(err, hotspot.ErrUnsafe) {
 		t.Errorf("error %v, want ErrUnsafe", err)
 	}
 	weigh(t, p.PID(), false)
-}
-
-// awaitState waits for a state that the kernel reaches without us.
-func awaitState(t *testing.T, pid int, want byte) {
-	t.Helper()
-	for range 1 << 20 {
-		if st, err := linux.NewFS("/proc").Status(pid); err == nil && st.State == want {
-			return
-		}
-	}
-	t.Fatalf("process %d did not reach state %c", pid, want)
 }
 
 func TestWhatIsNoJVM(t *testing.T) {
@@ -275,7 +265,7 @@ func TestWhatIsNoJVM(t *testing.T) {
 		t.Errorf("cat: %v", err)
 	}
 	in.Close()
-	awaitState(t, cat.Process.Pid, 'Z') // ended, and not yet waited for
+	polltest.UntilState(t, cat.Process.Pid, 'Z') // ended, and not yet waited for
 	if _, err := footprint.Weigh(context.Background(), cat.Process.Pid, footprint.Options{Attach: true}); !errors.Is(err, hotspot.ErrNoProcess) {
 		t.Errorf("zombie: %v", err)
 	}

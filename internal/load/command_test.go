@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"tare/internal/polltest"
 )
 
 func shell(script string) []string { return []string{"/bin/sh", "-c", script} }
@@ -94,7 +96,7 @@ func TestRunCommandKillsItsGroup(t *testing.T) {
 			if err := <-ended; errors.Is(err, context.Canceled) != (name == "cancelled") {
 				t.Errorf("error %v", err)
 			}
-			waitFor(t, func() bool { return !running(pid) })
+			polltest.Until(t, "the command's end", func() bool { return !running(pid) })
 		})
 	}
 	ended, cancel := context.WithCancel(t.Context())

@@ -19,6 +19,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"tare/internal/polltest"
 )
 
 // A closed loop of a moment, long enough for some requests.
@@ -365,16 +367,7 @@ func TestPostOnClosedConnection(t *testing.T) {
 		if a := c.send(t.Context(), r, time.Now().Add(time.Minute)); a.err != nil || a.status != 200 || a.retried {
 			t.Fatalf("%+v", a)
 		}
-		waitFor(t, func() bool { return c.conns[r.key()].closedByPeer() })
-	}
-}
-
-func waitFor(t *testing.T, done func() bool) {
-	t.Helper()
-	for end := time.Now().Add(30 * time.Second); !done(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("waited in vain")
-		}
+		polltest.Until(t, "the peer to close", func() bool { return c.conns[r.key()].closedByPeer() })
 	}
 }
 
@@ -431,7 +424,7 @@ func TestRunLeavesNoConnection(t *testing.T) {
 	s.Start()
 	defer s.Close()
 	mustRun(t, shortPlan(get(s.URL)))
-	waitFor(t, func() bool { return open.Load() == 0 })
+	polltest.Until(t, "all connections to be closed", func() bool { return open.Load() == 0 })
 }
 
 func TestTLS(t *testing.T) {

@@ -4,9 +4,9 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"tare/internal/linux"
+	"tare/internal/polltest"
 )
 
 func FuzzOwnerOf(f *testing.F) {
@@ -58,11 +58,7 @@ func TestGone(t *testing.T) {
 	}
 	zombie.start = birth.StartTicks
 	// Until it is waited for it stays a zombie.
-	for deadline := time.Now().Add(time.Minute); !birth.Ended && time.Now().Before(deadline); {
-		if birth, err = proc.Birth(ended.Pid); err != nil {
-			t.Fatal(err)
-		}
-	}
+	polltest.UntilState(t, ended.Pid, 'Z')
 	if !zombie.gone(proc, self) {
 		t.Error("a zombie counts as living")
 	}

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"tare/internal/linux"
+	"tare/internal/polltest"
 	"tare/internal/runner"
 )
 
@@ -160,7 +161,7 @@ func (x *run) close() {
 // ready waits until the helper says so.
 func (x *run) ready() {
 	x.t.Helper()
-	eventually(x.t, func() error {
+	polltest.UntilNil(x.t, func() error {
 		select {
 		case <-x.Done():
 			x.t.Fatalf("ended too early: %+v, %s%s", x.Exit(), x.out, x.err)
@@ -194,25 +195,6 @@ func (x *run) usage() runner.Usage {
 	return u
 }
 
-// eventually calls f until it returns nil.
-func eventually(t *testing.T, f func() error) {
-	t.Helper()
-	timeout := time.After(patience)
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		err := f()
-		if err == nil {
-			return
-		}
-		select {
-		case <-timeout:
-			t.Fatal(err)
-		case <-tick.C:
-		}
-	}
-}
-
 func living(t *testing.T, mark string) []int {
 	t.Helper()
 	pids, err := marked(mark)
@@ -226,7 +208,7 @@ func living(t *testing.T, mark string) []int {
 // group may take a moment to vanish from /proc.
 func expectGone(t *testing.T, mark string) {
 	t.Helper()
-	eventually(t, func() error {
+	polltest.UntilNil(t, func() error {
 		if pids := living(t, mark); len(pids) != 0 {
 			return fmt.Errorf("processes %v are left", pids)
 		}
@@ -463,7 +445,7 @@ func testCharged(t *testing.T, r runner.Runner) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, func() error {
+	polltest.UntilNil(t, func() error {
 		if anon, _ := stat(x.usage()); anon < resident.Anonymous {
 			return fmt.Errorf("anonymous: %d bytes charged, %d resident", anon, resident.Anonymous)
 		}
@@ -472,7 +454,7 @@ func testCharged(t *testing.T, r runner.Runner) {
 	y := start(t, r, runner.Limits{MemoryBytes: 256 * mib},
 		"cache", filepath.Join(t.TempDir(), "file"), strconv.Itoa(8*mib))
 	y.ready()
-	eventually(t, func() error {
+	polltest.UntilNil(t, func() error {
 		if _, cache := stat(y.usage()); cache < 8*mib {
 			return fmt.Errorf("page cache: %d bytes charged of %d", cache, 8*mib)
 		}
@@ -500,7 +482,7 @@ func testCold(t *testing.T, r runner.Runner) {
 	}
 	t.Cleanup(x.close)
 	x.ready()
-	eventually(t, func() error {
+	polltest.UntilNil(t, func() error {
 		if _, cache := stat(x.usage()); cache < size {
 			return fmt.Errorf("%d bytes of page cache charged, of %d", cache, size)
 		}
@@ -600,7 +582,7 @@ func testStopStubborn(t *testing.T, r runner.Runner) {
 // The process ends on SIGTERM, its child does not.
 func testStopLeftBehind(t *testing.T, r runner.Runner) {
 	x := start(t, r, runner.Limits{}, "tree", "stay")
-	eventually(t, func() error {
+	polltest.UntilNil(t, func() error {
 		if n := strings.Count(x.out.String(), "ready\n"); n != 2 {
 			return fmt.Errorf("%d of 2 are ready: %s", n, x.err)
 		}
@@ -701,7 +683,7 @@ func owner(t *testing.T, name string) (cmd *exec.Cmd, mark string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { kill(cmd) })
-	eventually(t, func() error {
+	polltest.UntilNil(t, func() error {
 		if n := strings.Count(out.String(), "ready\n"); n != 2 {
 			return fmt.Errorf("the owner's processes are not ready: %s", out)
 		}
@@ -721,7 +703,7 @@ func testSweepDead(t *testing.T, r runner.Runner, kind Kind, name string) {
 	// A process in a group goes with its owner; the grandchild, or the
 	// container, is for the sweep.
 	want := map[Kind]int{Groups: 1, Containers: 2}[kind]
-	eventually(t, func() error {
+	polltest.UntilNil(t, func() error {
 		if n := len(living(t, mark)); n > want {
 			return fmt.Errorf("%d processes live", n)
 		}
