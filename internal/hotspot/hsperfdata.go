@@ -147,8 +147,9 @@ func cString(b []byte) (s string, ended bool) {
 type PerfCollector struct {
 	Name        string
 	Invocations int64
-	// Time is the time spent in it: pauses. Work beside the application is
-	// not counted.
+	// Time is the time spent in it: pauses, and of Shenandoah whole cycles,
+	// whose work is mostly done beside the application
+	// (shenandoahMonitoringSupport.cpp). Other work beside it is not counted.
 	Time time.Duration
 }
 
@@ -176,8 +177,12 @@ type PerfCounters struct {
 	LoadedClasses, UnloadedClasses int64
 }
 
-// GCTime is the time in all collectors together.
+// GCTime is for how long collectors stopped the application. Shenandoah does not
+// count that: the time in safepoints, which are a few more, stands for it.
 func (c PerfCounters) GCTime() time.Duration {
+	if len(c.Collectors) > 0 && strings.HasPrefix(c.Collectors[0].Name, "Shenandoah") {
+		return c.SafepointTime
+	}
 	var sum time.Duration
 	for _, g := range c.Collectors {
 		sum = addDuration(sum, g.Time)

@@ -9,6 +9,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"tare/internal/jvmtest"
+	"tare/internal/polltest"
 )
 
 func TestParsePerfDataSamples(t *testing.T) {
@@ -101,6 +104,36 @@ func TestParsePerfDataRejects(t *testing.T) {
 	}
 }
 
+// Shenandoah counts cycles; what they stop the application for is in safepoints.
+func TestShenandoahsPauses(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "Garbage.java")
+	code := `public class Garbage { static Object kept; public static void main(String[] a) throws Exception {
+		for (int i = 0; i < 20_000; i++) kept = new byte[1 << 16];
+		System.out.println("ready"); Thread.sleep(Long.MAX_VALUE); } }`
+	if err := os.WriteFile(file, []byte(code), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := jvmtest.Start(t, jvmtest.Java(t, 25), "-Xmx64m", "-XX:+UseShenandoahGC", file)
+	p.Await(t, "ready")
+	perf, err := OpenPerfData("/proc", p.PID())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer perf.Close()
+	data, err := perf.Read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := data.Counters()
+	cycles := time.Duration(0)
+	for _, g := range c.Collectors {
+		cycles += g.Time
+	}
+	if c.GCCount() == 0 || c.GCTime() <= 0 || c.GCTime() != c.SafepointTime || c.GCTime() >= cycles {
+		t.Errorf("stopped for %v in cycles of %v: %+v", c.GCTime(), cycles, c)
+	}
+}
+
 func TestOpenPerfDataOfNoJVM(t *testing.T) {
 	if _, err := OpenPerfData("/proc", os.Getpid()); !errors.Is(err, ErrNoPerfData) {
 		t.Errorf("got %v", err)
@@ -131,7 +164,7 @@ func TestOpenPerfDataOfJVM(t *testing.T) {
 	defer cmd.Process.Kill()
 
 	var file *PerfFile
-	waitFor(t, func() bool {
+	polltest.Until(t, "a collection", func() bool {
 		f, err := OpenPerfData("/proc", cmd.Process.Pid)
 		if err != nil {
 			return false
@@ -229,21 +262,4 @@ func perfLong(order binary.ByteOrder, name string, v int64) []byte {
 	copy(b[perfEntryHeader:], name)
 	order.PutUint64(b[data:], uint64(v))
 	return b
-}
-
-// waitFor polls until the condition holds; the deadline is for a machine that
-// is very busy.
-func waitFor(t *testing.T, ok func() bool) {
-	t.Helper()
-	deadline := time.NewTimer(60 * time.Second)
-	defer deadline.Stop()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for !ok() {
-		select {
-		case <-deadline.C:
-			t.Fatal("deadline passed")
-		case <-tick.C:
-		}
-	}
 }
