@@ -51,15 +51,27 @@ const DefaultTimeout = 5 * time.Minute
 
 const (
 	maxOutput = 16 << 20
-	// vm.sh exits so when the command's exit code is not known: time was up, no machine.
-	exitTimeout, exitMachine = 124, 125
+	// vm.sh exits so when the command's exit code is not known.
+	exitLost, exitTimeout, exitMachine = 123, 124, 125
 	// mebibyte is the unit of vm.sh's sizes.
 	mebibyte = 1 << 20
 )
 
+// ErrLost says that a machine's kernel panicked or hung before the command ended.
+var ErrLost = errors.New("the machine was lost")
+
 // Run boots a machine, runs the command in it as root and returns its output and exit code. The error says why there is
-// no exit code: the machine could not be made, did not boot, or the time was up.
+// no exit code: the machine could not be made, did not boot, was lost (ErrLost), or the time was up. A machine that was
+// lost is made once more, for that happens to an emulated processor now and then.
 func Run(ctx context.Context, opts Options, command []string) (Result, error) {
+	result, err := boot(ctx, opts, command)
+	if errors.Is(err, ErrLost) && ctx.Err() == nil {
+		return boot(ctx, opts, command)
+	}
+	return result, err
+}
+
+func boot(ctx context.Context, opts Options, command []string) (Result, error) {
 	args, err := opts.args()
 	if err != nil {
 		return Result{}, err
@@ -81,7 +93,10 @@ func Run(ctx context.Context, opts Options, command []string) (Result, error) {
 	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
 		return result, fmt.Errorf("%s: %w", script, err)
 	}
-	if code := result.ExitCode; code < 0 || code == exitTimeout || code == exitMachine {
+	switch code := result.ExitCode; {
+	case code == exitLost:
+		return result, fmt.Errorf("%w: %s", ErrLost, stderr.String())
+	case code < 0 || code == exitTimeout || code == exitMachine:
 		return result, fmt.Errorf("%s ended with %s: %s", script, cmd.ProcessState, stderr.String())
 	}
 	return result, nil

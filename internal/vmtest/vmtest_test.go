@@ -1,8 +1,11 @@
 package vmtest
 
 import (
+	"errors"
 	"strings"
 	"testing"
+
+	"tare/internal/vm"
 )
 
 // What every user of the machine relies on, asked in one boot.
@@ -48,6 +51,14 @@ loopback
 ` + "no return\r\n"
 	if rest != want {
 		t.Errorf("got\n%q\nwant\n%q", rest, want)
+	}
+}
+
+// A kernel that panics in each machine that is made is told of.
+func TestLostMachine(t *testing.T) {
+	opts := Options{Memory: 256 << 20, CPUs: 1}
+	if _, err := vm.Run(t.Context(), opts, []string{"sh", "-c", "echo c >/proc/sysrq-trigger"}); !errors.Is(err, vm.ErrLost) || !strings.Contains(err.Error(), "sysrq triggered crash") {
+		t.Errorf("%v", err)
 	}
 }
 
