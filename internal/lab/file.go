@@ -186,6 +186,9 @@ type Search struct {
 	To   int64 `yaml:"to"`
 	// Tolerance is a share, 0.02 when 0.
 	Tolerance float64 `yaml:"tolerance"`
+	// Confirmations is how many fresh runs must pass at a limit that was
+	// found, 3 when 0.
+	Confirmations int `yaml:"confirmations" json:",omitempty"`
 }
 
 // Published is a result that somebody else published.

@@ -64,6 +64,8 @@ func TestReadSaysWhatIsWrong(t *testing.T) {
 		{"found alone", "[rss, start]", "[found]", "found is what a search finds"},
 		{"limit found alone", "[rss, start]", "[rss, limit]", "limit is what a search for the smallest limit finds"},
 		{"search for nothing", "seed: 7", "seed: 7\nsearch: {find: smallest limit}", "found is what a search finds"},
+		{"confirmations", "measure: [rss, start]", "search: {find: smallest limit, confirmations: -1}\nmeasure: [found]", "-1 confirmations: give a number from 1"},
+		{"confirmed number", "measure: [rss, start]", "search: {find: largest port, from: 1, to: 9, confirmations: 2}\nmeasure: [found]", "a number that is looked for is not"},
 		{"workload", "  limit: 256m", "  limit: 256m\n  workload: gmh", `workload "gmh": give jmh`},
 		{"workload in an image", "  jdk: \"{jdk}\"\n", "  runner: docker\n  image: \"shop:{jdk}\"\n  workload: jmh\n", "leave out runner and image"},
 		{"workload with ready", "  limit: 256m", "  limit: 256m\n  workload: jmh", "leave out ready, load and settle"},

@@ -290,6 +290,12 @@ func (c *checker) checkSearch() {
 	if !(s.Tolerance >= 0.001 && s.Tolerance <= 0.5) {
 		c.fail("$.search.tolerance", "tolerance %g: give a share from 0.001 to 0.5", s.Tolerance)
 	}
+	switch {
+	case s.Confirmations < 0 || s.Confirmations > mostConfirmations:
+		c.fail("$.search.confirmations", "%d confirmations: give a number from 1 to %d", s.Confirmations, mostConfirmations)
+	case s.Confirmations > 0 && s.Find != smallestLimit:
+		c.fail("$.search.confirmations", "a limit is confirmed; a number that is looked for is not")
+	}
 }
 
 const smallestLimit = "smallest limit"

@@ -72,7 +72,7 @@ var Measures = []Measure{
 	{Name: "heap-live", Unit: Bytes, Help: "least heap that a collection left", value: positive(func(r *trial.Result) float64 { return float64(r.LiveBytes) })},
 	{Name: "start", Unit: Seconds, Help: "time until ready", value: positive(func(r *trial.Result) float64 { return r.ReadyAfter.Seconds() })},
 	{Name: "cpu-time", Unit: Seconds, Help: "processor time of the whole run", value: positive(func(r *trial.Result) float64 { return r.CPUTime.Seconds() })},
-	{Name: "gc-share", Unit: Share, Help: "share of the load's time spent in collections", value: gcShare},
+	{Name: "gc-share", Unit: Share, Help: "share of the load's time for which collections stopped the application", value: gcShare},
 	{Name: "collections", Unit: Count, Help: "collections during the load", value: ofTrial(func(r *trial.Result) float64 { return float64(r.Collections) })},
 	{Name: "passed", Unit: Share, Help: "1 when the run passed, 0 when not", value: ofTrial(passed)},
 	{Name: "throughput", Unit: PerSecond, Help: "successful requests per second", needsLoad: true, value: ofLoad(func(r *trial.Result) float64 { return r.Load.Throughput() })},

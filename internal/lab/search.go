@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strconv"
@@ -9,25 +10,28 @@ import (
 	"tare/internal/trial"
 )
 
-// searchConfirmations is how many fresh runs must pass at a limit that was
-// found, as tare fit does by default.
-const searchConfirmations = 3
+const (
+	// defaultConfirmations is how many fresh runs must pass at a limit that
+	// was found when the experiment does not say.
+	defaultConfirmations = 3
+	mostConfirmations    = 100
+)
 
 // search looks for what the experiment looks for.
 func (t *tester) search(ctx context.Context, s *Search) (*observation, error) {
 	if name := s.variable(); name != "" {
 		return t.largest(ctx, s, name)
 	}
-	return t.smallestLimit(ctx)
+	return t.smallestLimit(ctx, cmp.Or(s.Confirmations, defaultConfirmations))
 }
 
 // smallestLimit is tare fit's search, with the options as they are.
-func (t *tester) smallestLimit(ctx context.Context) (*observation, error) {
+func (t *tester) smallestLimit(ctx context.Context, confirmations int) (*observation, error) {
 	spec, err := t.run.spec(t.at, 1)
 	if err != nil {
 		return nil, err
 	}
-	s := &fit.Search{Trier: limitTrier{t}, AmpleBytes: spec.Limits.MemoryBytes, Baselines: 1, Confirmations: searchConfirmations}
+	s := &fit.Search{Trier: limitTrier{t}, AmpleBytes: spec.Limits.MemoryBytes, Baselines: 1, Confirmations: confirmations}
 	found, err := s.Run(ctx)
 	var baseline *fit.BaselineError
 	var unconfirmed *fit.UnconfirmedError
