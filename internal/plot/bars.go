@@ -36,10 +36,7 @@ const (
 // negative, are left out.
 func (c Bars) SVG(width int) string {
 	w := float64(width)
-	names := w * 0.3
-	if width <= Narrow {
-		names = 0 // above the bars
-	}
+	names := c.names(w)
 	most := c.most()
 	room := w - names - textWidth("0000.0 "+c.Unit) - 8
 	var b canvas
@@ -49,18 +46,39 @@ func (c Bars) SVG(width int) string {
 		if names == 0 {
 			body.text(0, y+11, "start", "", g.Name)
 			y += 17
-		} else {
-			body.text(names-8, y+barHeight*float64(len(g.Bars))/2+4, "end", "", g.Name)
 		}
+		top := y
 		for i, bar := range g.Bars {
-			c.bar(body, g, i, bar, names, y, room/most)
-			y += barHeight + 2
+			if bar.drawn() {
+				c.bar(body, g, i, bar, names, y, room/most)
+				y += barHeight + 2
+			}
+		}
+		if names > 0 {
+			y = max(y, top+barHeight+2) // the name of a group without bars
+			body.text(names-8, (top+y)/2+3, "end", "", g.Name)
 		}
 		y += groupGap
 	}
 	b.open(c.Title, c.Desc, w, y, "bars")
 	b.WriteString(body.String())
 	return b.close()
+}
+
+// names is the width of the groups' names, at the left of the bars; 0 where they
+// stand above them, because they would leave the bars too little of the width.
+func (c Bars) names(width float64) float64 {
+	if width <= Narrow {
+		return 0
+	}
+	names := 0.3 * width
+	for _, g := range c.Groups {
+		names = max(names, textWidth(g.Name)+8)
+	}
+	if names > 0.45*width {
+		return 0
+	}
+	return names
 }
 
 // most is the largest value to be drawn, 1 where there is none.
@@ -108,9 +126,6 @@ func (c Bars) tone(i int) Tone {
 }
 
 func (c Bars) bar(b *canvas, g Group, i int, bar Bar, x, y, scale float64) {
-	if !bar.drawn() {
-		return
-	}
 	name := ""
 	if i < len(c.Names) {
 		name = ", " + c.Names[i]

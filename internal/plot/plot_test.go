@@ -115,6 +115,25 @@ func TestBars(t *testing.T) {
 	}
 }
 
+// The names of groups are whole: the bars give way, or they stand above them.
+func TestBarNames(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		left bool
+	}{{"malloc", true}, {"threads 1000, jdk 11, huge-pages never", true}, {strings.Repeat("wide ", 20), false}} {
+		b := Bars{Title: "Stacks", Groups: []Group{{c.name, []Bar{{Value: 1}}}}}
+		svg := b.SVG(Wide)
+		inside(t, svg)
+		names := b.names(Wide)
+		if (names > 0) != c.left || names > 0 && names < textWidth(c.name) {
+			t.Errorf("%g for %q: %s", names, c.name, svg)
+		}
+		if strings.Contains(svg, `text-anchor="end"`) != c.left {
+			t.Errorf("%q: %s", c.name, svg)
+		}
+	}
+}
+
 var heat = Heat{Title: "Largest request", Columns: "heap", Rows: "limit", ColumnNames: []string{"16m", "a name <much> too long for its column"}, RowNames: []string{"96m", "128m"},
 	Fields: [][]Field{{{12, "12"}, {math.NaN(), "none"}}, {{30, "30 KiB & more"}, {}}}}
 

@@ -59,6 +59,8 @@ type labColumn struct {
 type labField struct {
 	Text   string
 	Number bool
+	// Spread stands below a number.
+	Spread string
 	// Sort is the number that it is sorted by, empty to sort by the text.
 	Sort string
 }
@@ -89,6 +91,9 @@ func (d *pageDoc) table(align []Align, rows [][]cell) {
 		var fields []labField
 		for j, c := range row {
 			f := labField{Text: linux.Printable(c.Text), Number: align[j] == Right}
+			if value, spread, ok := strings.Cut(f.Text, " ("); ok && f.Number {
+				f.Text, f.Spread = value, "("+spread
+			}
 			if !slices.ContainsFunc(rows[1:], func(r []cell) bool { return math.IsNaN(r[j].Sort) }) {
 				f.Sort = strings.TrimSpace(fmt.Sprintf("%g", c.Sort))
 			}
