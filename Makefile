@@ -135,10 +135,12 @@ bench-peers: build
 	@scripts/bench-services.sh
 	$(GO) run ./bench/peers -cache $(TARE_CACHE) $(PEERS)
 
-# Whether a fit that is killed at 50 random moments leaves or loses anything.
+# Whether a fit that is killed at 50 random moments, and a lab that is at 20,
+# leave or lose anything.
 bench-kills: build
 	@scripts/jdks.sh
-	$(GO) test ./cmd/tare -count=1 -timeout 60m -run TestFitSurvivesKills -kills 50 -kills.out $(CURDIR)/docs/results/kills.md
+	$(GO) test ./cmd/tare -count=1 -timeout 60m -run 'TestFitSurvivesKills|TestLabSurvivesKills' -kills 50 -kills.out $(CURDIR)/docs/results/kills.md \
+	  -lab.kills 20 -lab.kills.out $(CURDIR)/docs/results/lab-kills.md
 
 # The service of the experiment container-tuning, for JDK 8 and as it is today.
 bin/camel-8.jar: FORCE

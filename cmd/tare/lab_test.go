@@ -14,12 +14,19 @@ import (
 	"testing"
 	"time"
 
+	"tare/bench/results"
 	"tare/internal/dockertest"
 	"tare/internal/jvmtest"
 	"tare/internal/lab"
 )
 
-var labKills = flag.Int("lab.kills", 5, "how often TestLabSurvivesKills kills the lab")
+var (
+	labKills    = flag.Int("lab.kills", 5, "random moments at which TestLabSurvivesKills kills the lab")
+	labKillsOut = flag.String("lab.kills.out", "", "file for what came of the kills, in Markdown")
+)
+
+// labKillWithin is how long a lab runs at most before it is killed.
+const labKillWithin = 1200 * time.Millisecond
 
 // experiment writes an experiment file around the memory filler, with more
 // lines at its end, and returns its name.
@@ -330,7 +337,8 @@ func TestLabRefusesBadInput(t *testing.T) {
 // A lab that is killed at any moment goes on where it stopped: no finished run
 // is lost, none is made twice, and nothing is left running.
 func TestLabSurvivesKills(t *testing.T) {
-	file := experiment(t, strings.Replace(stacks, "repeats: 2", "repeats: 6", 1))
+	runs := 4 * max(6, *labKills) // more than are made before the last kill
+	file := experiment(t, strings.Replace(stacks, "repeats: 2", fmt.Sprintf("repeats: %d", runs/4), 1))
 	tare := filepath.Join(jvmtest.Root(t), "bin", "tare")
 	rng := rand.New(rand.NewPCG(5, 6))
 	finished := map[string]time.Time{}
@@ -363,22 +371,34 @@ func TestLabSurvivesKills(t *testing.T) {
 		finished = now
 		return len(now)
 	}
+	before := 0
 	for range *labKills {
 		cmd := exec.Command(tare, "lab", "run", file)
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		timer := time.NewTimer(time.Duration(rng.Int64N(int64(1200 * time.Millisecond))))
+		timer := time.NewTimer(time.Duration(rng.Int64N(int64(labKillWithin))))
 		<-timer.C
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
-		check()
+		before = check()
+	}
+	if before == 0 || before == runs {
+		t.Errorf("%d of %d runs were made before the last kill: nothing was there to lose, or to make", before, runs)
 	}
 	code, _, stderr := labRun(t, "run", file)
-	if code != exitOK || check() != 24 {
-		t.Errorf("exit code %d, %d of 24 runs: %s", code, len(finished), stderr)
+	if code != exitOK || check() != runs {
+		t.Errorf("exit code %d, %d of %d runs: %s", code, len(finished), runs, stderr)
 	}
 	nothingLeft(t)
+	if *labKillsOut != "" && !t.Failed() {
+		body := fmt.Sprintf("`tare lab run` for an experiment of %d short runs, killed (SIGKILL) at %d random moments up to %s after its start, and started again; %d runs had "+
+			"ended at the last kill, and the rest were made after it.\n\n- finished runs lost, or made twice: none: reached\n- control groups and processes left after the last start: none: reached\n",
+			runs, *labKills, labKillWithin, before)
+		if err := os.WriteFile(*labKillsOut, []byte(results.Text("Kills of the lab", "make bench-kills", body)), 0o644); err != nil {
+			t.Error(err)
+		}
+	}
 }
 
 // A cell in an image has the JDK, the paths and the environment of the image,
