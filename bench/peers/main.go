@@ -12,6 +12,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -19,6 +20,7 @@ import (
 
 	"tare/bench/results"
 	"tare/bench/ways"
+	"tare/internal/fit"
 	"tare/internal/runner"
 )
 
@@ -40,6 +42,8 @@ type bench struct {
 	warm          int
 	proof         int
 	grid          bool
+	// readAhead is that of the cache's disk, in KiB.
+	readAhead int64
 	// plan tells trials of other loads apart.
 	plan   string
 	runner runner.Runner
@@ -119,7 +123,8 @@ func (b *bench) check() error {
 	if b.confirmations < 1 || b.load <= 0 || !(b.share > 0 && b.share <= 1) || b.warmup < 0 || b.warm < 0 || b.proof < 0 {
 		return errors.New("give one confirmation or more, a load, a share up to 1, and no negative number")
 	}
-	b.plan = fmt.Sprintf("%s closed loop of %d, ample %d MiB, %g of the throughput", b.load, concurrency, ampleBytes/mib, b.share)
+	b.readAhead = fit.ReadAheadKiB(filepath.Join(b.cache, "jdks"))
+	b.plan = fmt.Sprintf("%s closed loop of %d, ample %d MiB, %g of the throughput, read-ahead %d KiB", b.load, concurrency, ampleBytes/mib, b.share, b.readAhead)
 	return nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -208,5 +209,39 @@ func TestRawTrials(t *testing.T) {
 		}
 	}); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// The file names what lies in the cache without the cache's folder, and what is
+// gone from there is known.
+func TestCacheOfRecords(t *testing.T) {
+	cache := t.TempDir()
+	archive := filepath.Join(cache, "archives", "app.aot")
+	b := bench{cache: cache, state: filepath.Join(t.TempDir(), "state.jsonl"), done: map[key]record{}}
+	r := record{key: key{Way: wayTare, Stage: answering}, Options: []string{"-Xmx20m", "-XX:AOTCache=" + archive}, Jar: filepath.Join(cache, "app.jar")}
+	if err := b.keep(r); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(b.state)
+	if err != nil || strings.Contains(string(text), cache) || !strings.Contains(string(text), `"-XX:AOTCache={cache}/archives/app.aot"`) {
+		t.Errorf("%s, %v", text, err)
+	}
+	if err := b.readState(); err != nil {
+		t.Fatal(err)
+	}
+	got := b.done[r.key]
+	if !slices.Equal(got.Options, r.Options) || got.Jar != r.Jar {
+		t.Errorf("got %+v, want %+v", got, r)
+	}
+	if !got.lost(cache) {
+		t.Error("an archive that is not there is not lost")
+	}
+	for _, name := range []string{archive, r.Jar} {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, nil, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got.lost(cache) {
+		t.Error("an archive that is there is lost")
 	}
 }

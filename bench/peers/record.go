@@ -1,6 +1,9 @@
 package main
 
 import (
+	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"tare/bench/state"
@@ -76,19 +79,47 @@ type answer struct {
 
 func (r record) passed() bool { return r.Verdict == trial.Passed }
 
+// cacheMark stands for the cache's folder in the file.
+const cacheMark = "{cache}"
+
 func (b *bench) readState() error {
 	b.done = map[key]record{}
-	return state.Read(b.state, func(r record) { b.done[r.key] = r })
+	return state.Read(b.state, func(r record) { b.done[r.key] = r.moved(cacheMark, b.cache) })
 }
 
 // keep stores a record.
 func (b *bench) keep(r record) error {
 	r.Plan = b.plan
-	if err := state.Append(b.state, r); err != nil {
+	if err := state.Append(b.state, r.moved(b.cache, cacheMark)); err != nil {
 		return err
 	}
 	b.done[r.key] = r
 	return nil
+}
+
+// moved is a record whose files lie in another folder.
+func (r record) moved(from, to string) record {
+	if from == "" || to == "" {
+		return r
+	}
+	r.Jar, r.Options = strings.ReplaceAll(r.Jar, from, to), slices.Clone(r.Options)
+	for i, o := range r.Options {
+		r.Options[i] = strings.ReplaceAll(o, from, to)
+	}
+	return r
+}
+
+// lost says that a file of the cache that it names is not there: archives and
+// extracted jars are made anew on another machine.
+func (r record) lost(cache string) bool {
+	for _, o := range append(r.Options, r.Jar) {
+		if i := strings.Index(o, cache); i >= 0 && cache != "" {
+			if _, err := os.Stat(o[i:]); err != nil {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // found is the answer of a way in a cell, nil where there is none yet.

@@ -54,7 +54,7 @@ func (m *measurer) measureTare(ctx context.Context) error {
 		return err
 	}
 	found := m.found(m.cell, wayTare)
-	if found == nil {
+	if found == nil || m.lacks(*found) && found.lost(m.cache) {
 		if found, err = m.fit(ctx, slo); err != nil {
 			return err
 		}
@@ -77,18 +77,36 @@ func (m *measurer) measureTare(ctx context.Context) error {
 	return nil
 }
 
+// lacks says that trials of what was found are still to be made.
+func (m *measurer) lacks(found record) bool {
+	return found.Answer.Failure == "" && (len(m.of(m.cell, wayTare, warming)) < m.warm || len(m.of(m.cell, wayTare, proving)) < m.proof ||
+		len(m.of(m.cell, wayTare, below)) < m.proof || m.grid && !m.gridded(found))
+}
+
+// gridOf are the limits to be tried with what was found, from that of the
+// defaults on.
+func (m *measurer) gridOf(found record) []int64 {
+	high := found.LimitBytes * 3 / 2
+	if d := m.found(m.cell, ways.Defaults); d != nil {
+		high = max(high, d.LimitBytes)
+	}
+	return gridLimits(high, int64(gridLow*float64(found.LimitBytes)))
+}
+
+// gridded says that the last of them was tried.
+func (m *measurer) gridded(found record) bool {
+	trials, limits := m.of(m.cell, wayTare, gridding), m.gridOf(found)
+	return len(trials) > 0 && trials[len(trials)-1].LimitBytes == limits[len(limits)-1]
+}
+
 // gridLow is the share of tare's limit that the grid ends at: far below what
 // passes.
 const gridLow = 0.8
 
 // measureGrid tries tare's options at every limit from that of the defaults on.
 func (m *measurer) measureGrid(ctx context.Context, found record) error {
-	high := found.LimitBytes * 3 / 2
-	if d := m.found(m.cell, ways.Defaults); d != nil {
-		high = max(high, d.LimitBytes)
-	}
 	number := 0
-	for _, limit := range gridLimits(high, int64(gridLow*float64(found.LimitBytes))) {
+	for _, limit := range m.gridOf(found) {
 		for repeat := 0; repeat <= maxNarrow; repeat++ {
 			number++
 			r, err := m.trial(ctx, attempt{key: key{Way: wayTare, Stage: gridding, Number: number}, limit: limit,

@@ -52,7 +52,8 @@ func (b *bench) method(t *strings.Builder) {
 	for _, w := range b.ways {
 		fmt.Fprintf(t, "- **%s**: %s\n", w.Name, w.Is)
 	}
-	t.WriteString("\nProcessors seen are told to the JVM (`-XX:ActiveProcessorCount`) and, for the others, to glibc (`MALLOC_ARENA_MAX`, 8 for each); real parallelism is missing. " +
+	fmt.Fprintf(t, "\nJDK, jars and class archives lie on a disk that reads ahead %d KiB at a time (the kernel's default is 128; `scripts/usual-disk.sh`).", b.readAhead)
+	t.WriteString(" Processors seen are told to the JVM (`-XX:ActiveProcessorCount`) and, for the others, to glibc (`MALLOC_ARENA_MAX`, 8 for each); real parallelism is missing. " +
 		"tare takes the first for the user's own and keeps it.\n")
 }
 

@@ -1,0 +1,66 @@
+#!/usr/bin/env bash
+# Runs a command for which the JDKs, jars and services of the benchmarks lie on a
+# disk that reads ahead as usual:
+#
+#   scripts/usual-disk.sh COMMAND...
+#
+# Where a file is mapped, a fault reads as much as the disk's read-ahead around
+# it. The kernel's default is 128 KiB (VM_READAHEAD_PAGES, include/linux/mm.h);
+# some machines' disks have megabytes, and near a memory limit each fault then
+# pushes out pages that are needed.
+#
+# The disk is an image, $TARE_CACHE/disk.img, behind a loop device. It is mounted
+# over the cache's folders, and over bin/*.jar, in a mount namespace of the
+# command's own: nothing else sees it, and it ends with the command. Class
+# archives that the command makes stay in the image. Needs root.
+set -euo pipefail
+shopt -s inherit_errexit
+cd "$(dirname "$0")/.."
+
+readonly kib=128 size=6G folders='jdks jars services run-java-sh archives'
+export TARE_CACHE="${TARE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/tare}"
+image=$TARE_CACHE/disk.img disk=$TARE_CACHE/disk
+
+die() { printf 'usual-disk: error: %s\n' "$*" >&2; exit 1; }
+
+# attach mounts the image at $disk.
+attach() {
+	if [[ ! -f $image ]]; then
+		truncate -s "$size" "$image.partial"
+		mkfs.ext4 -q -m 0 "$image.partial"
+		mv "$image.partial" "$image"
+	fi
+	exec {lock}<"$image"
+	flock --nonblock "$lock" || die "$image is in use by another command"
+	mkdir -p "$disk"
+	mount -o loop "$image" "$disk" || die "cannot mount $image: a loop device is needed"
+	local device
+	device=$(findmnt --noheadings --output SOURCE "$disk")
+	# Not through the page cache of the file below.
+	losetup --direct-io=on "$device" || die "$TARE_CACHE is on a file system without direct I/O"
+	blockdev --setra $((kib * 2)) "$device"
+}
+
+# cover brings a file or folder to the disk and mounts it from there.
+cover() { # PATH NAME
+	mkdir -p "$disk/$(dirname "$2")"
+	cp -au --no-target-directory "$1" "$disk/$2"
+	mount --bind "$disk/$2" "$1"
+}
+
+if [[ ${1:-} != --inside ]]; then
+	(($# > 0)) || die 'give a command'
+	((EUID == 0)) || die 'only root may mount'
+	exec unshare --mount --propagation private scripts/usual-disk.sh --inside "$@"
+fi
+shift
+attach
+for folder in $folders; do
+	mkdir -p "$TARE_CACHE/$folder"
+	cover "$TARE_CACHE/$folder" "$folder"
+done
+for jar in bin/*.jar; do
+	[[ ! -f $jar ]] || cover "$jar" "$jar"
+done
+sync -f "$disk"
+exec "$@"
