@@ -156,13 +156,13 @@ bin/camel-25.jar: FORCE
 # kept as they come: the same command goes on.
 experiments: build bin/camel-8.jar bin/camel-25.jar
 	@scripts/jdks.sh
-	scripts/experiments.sh
+	scripts/usual-disk.sh scripts/experiments.sh
 
 # The experiment container-tuning with the load that was published, days.
 experiments-full: build bin/camel-8.jar bin/camel-25.jar
 	@scripts/jdks.sh
 	sed 's/duration: 10s/duration: 100s/' experiments/container-tuning.yaml >bin/container-tuning-full.yaml
-	bin/tare lab run bin/container-tuning-full.yaml
+	scripts/usual-disk.sh bin/tare lab run bin/container-tuning-full.yaml
 	bin/tare lab report bin/container-tuning-full.yaml --markdown >docs/results/container-tuning-full.md
 
 # How true and how steady memory metrics in JMH are, and what they cost; about

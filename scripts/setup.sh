@@ -41,6 +41,8 @@ test  | /usr/lib/*/libjemalloc.so.2      | libjemalloc2         | takes the plac
 test  | /usr/lib/*/libtcmalloc_minimal.so.4 | libtcmalloc-minimal4 | the same
 test  | /usr/lib/postgresql/*/bin/initdb | postgresql           | holds the history of the demo service in its tests
 bench | pmap                             | procps               | is what a weighing is compared with
+bench | mke2fs                           | e2fsprogs            | makes the disk that services are measured on
+bench | losetup                          | mount                | attaches that disk
 bench | unzip                            | unzip                | unpacks a service that is measured
 '
 

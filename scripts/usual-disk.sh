@@ -16,6 +16,7 @@
 set -euo pipefail
 shopt -s inherit_errexit
 cd "$(dirname "$0")/.."
+PATH="$PATH:/usr/sbin:/sbin"
 
 readonly kib=128 size=6G folders='jdks jars services run-java-sh archives'
 export TARE_CACHE="${TARE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/tare}"
@@ -27,7 +28,7 @@ die() { printf 'usual-disk: error: %s\n' "$*" >&2; exit 1; }
 attach() {
 	if [[ ! -f $image ]]; then
 		truncate -s "$size" "$image.partial"
-		mkfs.ext4 -q -m 0 "$image.partial"
+		mke2fs -q -t ext4 -m 0 "$image.partial"
 		mv "$image.partial" "$image"
 	fi
 	exec {lock}<"$image"

@@ -61,7 +61,7 @@ func main() {
 	flag.StringVar(&b.state, "state", rawFile, "trials that were made already")
 	flag.DurationVar(&b.load, "load", 10*time.Second, "load of a trial, from readiness on")
 	flag.DurationVar(&b.warmup, "warmup", 20*time.Second, "load before the load of a warm trial")
-	flag.Float64Var(&b.share, "share", 0.9, "what must be kept of the throughput that the defaults have with ample memory; tare fit's own objective says 0.9")
+	flag.Float64Var(&b.share, "share", 0.6, "what must be kept of the throughput that the defaults have with ample memory; where runs of the same differ less, tare fit's own 0.9 can be asked")
 	flag.IntVar(&b.confirmations, "confirmations", 3, "fresh runs that must pass at a limit that was found")
 	flag.IntVar(&b.warm, "warm", 2, "warm trials at each limit")
 	flag.IntVar(&b.proof, "proof", 0, "fresh runs at tare's limit, and as many at 0.9 of it")

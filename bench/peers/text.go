@@ -42,9 +42,9 @@ func (b *bench) method(t *strings.Builder) {
 	fmt.Fprintf(t, "An application runs in a control group, and is loaded for %s by a closed loop of %d requests at a time from the moment that it is ready: "+
 		"what it serves while it is cold counts. The objective is the same for all: no error, and %g of the throughput that the JVM's defaults have with %d MiB (the "+
 		"median of %d runs). For each of the others the smallest limit that passes is found by halving, to 2 %% or 2 MiB, and confirmed by %d fresh runs, raised by 3 %% "+
-		"until all pass; a run that missed by little is made again, twice at most. *tare* is `tare fit` with its own defaults and that objective, by its own baselines. "+
+		"until all pass; a run that missed by little is made again, twice at most. %s*tare* is `tare fit` with its own defaults and that objective, by its own baselines. "+
 		"Its rates are of the median confirming run, as those of the others. *Warm* is the rate at that limit after %s of load, of %d runs, those that passed.\n\n",
-		b.load, concurrency, b.share, ampleBytes/mib, baselines, b.confirmations, b.warmup, b.warm)
+		b.load, concurrency, b.share, ampleBytes/mib, baselines, b.confirmations, b.noise(), b.warmup, b.warm)
 	for _, a := range b.apps {
 		fmt.Fprintf(t, "- **%s**: %s\n", a.name, a.is)
 	}
@@ -55,6 +55,28 @@ func (b *bench) method(t *strings.Builder) {
 	fmt.Fprintf(t, "\nJDK, jars and class archives lie on a disk that reads ahead %d KiB at a time (the kernel's default is 128; `scripts/usual-disk.sh`).", b.readAhead)
 	t.WriteString(" Processors seen are told to the JVM (`-XX:ActiveProcessorCount`) and, for the others, to glibc (`MALLOC_ARENA_MAX`, 8 for each); real parallelism is missing. " +
 		"tare takes the first for the user's own and keeps it.\n")
+}
+
+// noise says how much the runs of one kind differ, which is why the objective
+// asks for no more of the throughput.
+func (b *bench) noise() string {
+	var spreads []float64
+	for _, c := range b.cells() {
+		var rates []float64
+		for n := range baselines {
+			if r, ok := b.done[key{c, ways.Defaults, searching, n + 1, b.plan}]; ok && r.passed() {
+				rates = append(rates, r.Throughput)
+			}
+		}
+		if len(rates) == baselines {
+			spreads = append(spreads, slices.Max(rates)/slices.Min(rates))
+		}
+	}
+	if len(spreads) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("No more of the throughput is asked because the machine is noisy: of the %d runs with ample memory, one after the other, the fastest was up to %.2f times as fast as the slowest. ",
+		baselines, slices.Max(spreads))
 }
 
 // shapeText is the table of one JDK, and what the goals make of it.

@@ -75,7 +75,7 @@ func (s *Search) findAsGiven(ctx context.Context) error {
 	p := point{at: s.found.Baseline}
 	goal, most := narrowing{phase: PhaseAsGiven, share: coarse, guess: s.guessAsGiven()}, givenTrials
 	if len(s.Levers) == 0 {
-		goal.share, most = fine, s.room()
+		goal.share, most = s.fine(), s.room()
 	}
 	p, err := s.narrow(ctx, p, goal, most)
 	s.best = p
@@ -88,7 +88,7 @@ func (s *Search) findAsGiven(ctx context.Context) error {
 // was memory that decided on the limit as given.
 func (s *Search) learnCache() {
 	t, cache := s.given.at, pageCache(s.found.Baseline)
-	if cache > 0 && t.PeakBytes+tolerance(t.LimitBytes, fine) >= t.LimitBytes {
+	if cache > 0 && t.PeakBytes+tolerance(t.LimitBytes, s.fine()) >= t.LimitBytes {
 		s.cacheShare = min(mostCache, max(0.1, float64(t.LimitBytes-t.NeededBytes)/float64(cache)))
 	}
 }

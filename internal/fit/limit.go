@@ -1,15 +1,14 @@
 package fit
 
 import (
+	"cmp"
 	"context"
 
 	"tare/internal/trial"
 )
 
 const (
-	// fine is the tolerance of limits that are recommended, coarse that of
-	// those that are compared with.
-	fine   = 0.02
+	// coarse is the tolerance of limits that are only compared with.
 	coarse = 0.05
 	// floorBytes is a limit that no JVM starts in.
 	floorBytes = 8 * mib
@@ -20,6 +19,9 @@ const (
 	// the trial's samples leave open.
 	sureToFail = 0.96
 )
+
+// fine is the tolerance of limits that are recommended.
+func (s *Search) fine() float64 { return cmp.Or(s.Tolerance, DefaultTolerance) }
 
 // tolerance is a share of a limit, in whole MiB.
 func tolerance(limit int64, share float64) int64 {
@@ -151,7 +153,7 @@ func (g narrowing) low(p point) int64 {
 func (s *Search) reserve() int {
 	t := s.best.at
 	n := 0
-	for width := pageCache(t) + t.NeededBytes/25; width > tolerance(t.NeededBytes, fine); width /= 2 {
+	for width := pageCache(t) + t.NeededBytes/25; width > tolerance(t.NeededBytes, s.fine()); width /= 2 {
 		n++
 	}
 	return min(max(n, leastReserve), mostReserve)
@@ -161,7 +163,7 @@ func (s *Search) reserve() int {
 // their last trial needed.
 func (s *Search) findLimit(ctx context.Context) error {
 	s.expect(s.reserve())
-	g := narrowing{phase: PhaseRefine, share: fine, guess: s.predict(s.best.at), needs: s.heapSettled() || s.best.setup.heapBytes() > 0}
+	g := narrowing{phase: PhaseRefine, share: s.fine(), guess: s.predict(s.best.at), needs: s.heapSettled() || s.best.setup.heapBytes() > 0}
 	var err error
 	s.best, err = s.narrow(ctx, s.best, g, s.room())
 	return err

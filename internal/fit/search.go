@@ -134,6 +134,8 @@ const (
 	DefaultTrials        = 12
 	DefaultBaselines     = 2
 	DefaultConfirmations = 5
+	// DefaultTolerance is a share of the limit.
+	DefaultTolerance = 0.02
 	// MarginBySpread takes the margin from how much trials differed.
 	MarginBySpread = -1
 )
@@ -154,6 +156,9 @@ type Search struct {
 	// confirmations; 0 is no bound.
 	MaxTrials int
 	Budget    time.Duration
+	// Tolerance is how near the smallest passing and the largest failing limit
+	// are brought together, as a share; 0 is DefaultTolerance.
+	Tolerance float64
 	// Margin is added to the limit that was found, as a share of it; below 0
 	// it is by what trials differed in what they needed.
 	Margin float64

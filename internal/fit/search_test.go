@@ -130,7 +130,7 @@ func TestSearchFindsTheMinimum(t *testing.T) {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
 		checkFound(t, s, f)
-		slack := func(need int64) int64 { return need + 2*tolerance(need, fine) + mib }
+		slack := func(need int64) int64 { return need + 2*tolerance(need, DefaultTolerance) + mib }
 		if got := f.AsGiven.LimitBytes; got < a.needs || f.AsGivenFails >= a.needs || float64(got) > 1.2*float64(a.needs)+2*mib {
 			t.Errorf("seed %d: as given %d MiB, needs %d", seed, got/mib, a.needs/mib)
 		}

@@ -184,7 +184,8 @@ type Search struct {
 	// starts in and the run's own limit.
 	From int64 `yaml:"from"`
 	To   int64 `yaml:"to"`
-	// Tolerance is a share, 0.02 when 0.
+	// Tolerance is how near what passes and what fails are brought together,
+	// as a share, 0.02 when 0.
 	Tolerance float64 `yaml:"tolerance"`
 	// Confirmations is how many fresh runs must pass at a limit that was
 	// found, 3 when 0.

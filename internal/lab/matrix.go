@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"tare/internal/fit"
 )
 
 // Cell is one combination of the factors' values.
@@ -259,9 +261,9 @@ func (c *checker) checkRun() {
 			}
 		}
 	}
-	for _, f := range c.e.Factors {
+	for i, f := range c.e.Factors {
 		if len(f.Values) > 0 && !slices.Contains(c.e.Run.names(), f.Name) && c.err == nil {
-			c.fail("$.run", "factor %s changes nothing: {%s} stands nowhere", f.Name, f.Name)
+			c.fail(fmt.Sprintf("$.factors[%d]", i), "factor %s changes nothing: {%s} stands nowhere", f.Name, f.Name)
 		}
 	}
 }
@@ -272,7 +274,7 @@ func (c *checker) checkSearch() {
 		return
 	}
 	if s.Tolerance == 0 {
-		s.Tolerance = 0.02
+		s.Tolerance = fit.DefaultTolerance
 	}
 	name := s.variable()
 	switch {

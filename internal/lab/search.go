@@ -22,16 +22,17 @@ func (t *tester) search(ctx context.Context, s *Search) (*observation, error) {
 	if name := s.variable(); name != "" {
 		return t.largest(ctx, s, name)
 	}
-	return t.smallestLimit(ctx, cmp.Or(s.Confirmations, defaultConfirmations))
+	return t.smallestLimit(ctx, s)
 }
 
 // smallestLimit is tare fit's search, with the options as they are.
-func (t *tester) smallestLimit(ctx context.Context, confirmations int) (*observation, error) {
+func (t *tester) smallestLimit(ctx context.Context, wanted *Search) (*observation, error) {
 	spec, err := t.run.spec(t.at, 1)
 	if err != nil {
 		return nil, err
 	}
-	s := &fit.Search{Trier: limitTrier{t}, AmpleBytes: spec.Limits.MemoryBytes, Baselines: 1, Confirmations: confirmations}
+	s := &fit.Search{Trier: limitTrier{t}, AmpleBytes: spec.Limits.MemoryBytes, Baselines: 1, Tolerance: wanted.Tolerance,
+		Confirmations: cmp.Or(wanted.Confirmations, defaultConfirmations)}
 	found, err := s.Run(ctx)
 	var baseline *fit.BaselineError
 	var unconfirmed *fit.UnconfirmedError
