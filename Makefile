@@ -133,8 +133,7 @@ bench-peers: build
 	@scripts/run-java-sh.sh
 	@scripts/bench-jars.sh
 	@scripts/bench-services.sh
-	$(GO) build -o bin/bench-peers ./bench/peers
-	scripts/usual-disk.sh bin/bench-peers -cache $(TARE_CACHE) $(PEERS)
+	scripts/usual-disk.sh $(GO) run ./bench/peers -cache $(TARE_CACHE) $(PEERS)
 
 # Whether a fit that is killed at 50 random moments, and a lab that is at 20,
 # leave or lose anything.

@@ -40,6 +40,9 @@ attach() {
 	# Not through the page cache of the file below.
 	losetup --direct-io=on "$device" || die "$TARE_CACHE is on a file system without direct I/O"
 	blockdev --setra $((kib * 2)) "$device"
+	# A copy that was cut off looks newer than what it was made of.
+	if [[ -e $disk/copying ]]; then (cd "$disk" && rm -rf ${folders% archives} bin); fi
+	touch "$disk/copying"
 }
 
 # cover brings a file or folder to the disk and mounts it from there.
@@ -64,4 +67,5 @@ for jar in bin/*.jar; do
 	[[ ! -f $jar ]] || cover "$jar" "$jar"
 done
 sync -f "$disk"
+rm "$disk/copying"
 exec "$@"

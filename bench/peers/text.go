@@ -43,8 +43,9 @@ func (b *bench) method(t *strings.Builder) {
 		"what it serves while it is cold counts. The objective is the same for all: no error, and %g of the throughput that the JVM's defaults have with %d MiB (the "+
 		"median of %d runs). For each of the others the smallest limit that passes is found by halving, to 2 %% or 2 MiB, and confirmed by %d fresh runs, raised by 3 %% "+
 		"until all pass; a run that missed by little is made again, twice at most. %s*tare* is `tare fit` with its own defaults and that objective, by its own baselines. "+
-		"Its rates are of the median confirming run, as those of the others. *Warm* is the rate at that limit after %s of load, of %d runs, those that passed.\n\n",
-		b.load, concurrency, b.share, ampleBytes/mib, baselines, b.confirmations, b.noise(), b.warmup, b.warm)
+		"Its rates are of the median confirming run, as those of the others. *Warm* is the rate at that limit after %s of load, of those runs that passed; none where "+
+		"there was no such run yet.\n\n",
+		b.load, concurrency, b.share, ampleBytes/mib, baselines, b.confirmations, b.noise(), b.warmup)
 	for _, a := range b.apps {
 		fmt.Fprintf(t, "- **%s**: %s\n", a.name, a.is)
 	}

@@ -144,6 +144,31 @@ func TestSearchFindsTheMinimum(t *testing.T) {
 	}
 }
 
+// A wider tolerance is kept to, and takes fewer trials.
+func TestSearchTolerance(t *testing.T) {
+	trials := map[float64]int{}
+	for _, share := range []float64{0, 0.2} {
+		for seed := range uint64(50) {
+			rng := rand.New(rand.NewPCG(seed, 11))
+			a := &simulated{rng: rng, needs: (100 + rng.Int64N(900)) * mib, live: 10 * mib, minHeap: 1}
+			a.fixed = a.needs / 4
+			s := a.search()
+			s.Levers, s.Tolerance = nil, share
+			f, err := s.Run(t.Context())
+			if err != nil {
+				t.Fatalf("seed %d: %v", seed, err)
+			}
+			if got := f.LimitBytes; got < a.needs || got > a.needs+2*tolerance(a.needs, s.fine())+mib {
+				t.Errorf("seed %d, tolerance %g: %d MiB, needs %d", seed, share, got/mib, a.needs/mib)
+			}
+			trials[share] += len(f.Trials)
+		}
+	}
+	if trials[0.2] >= trials[0] {
+		t.Errorf("%d trials with a tolerance of 20 %%, %d with 2 %%", trials[0.2], trials[0])
+	}
+}
+
 func TestSearchUnderNoise(t *testing.T) {
 	unconfirmed, over := 0, 0
 	const runs = 300
