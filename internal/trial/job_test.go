@@ -38,7 +38,7 @@ func TestJobs(t *testing.T) {
 	}{
 		{"ok", "time<1h", Passed, "", true},
 		{"ok", "time<1ms", TooSlow, "wanted < 1ms", true},
-		{"ok", "time<=0.01x", TooSlow, "(time<=0.01x)", true},
+		{"ok", "time<=0.0001x", TooSlow, "(time<=0.0001x)", true},
 		{"fail", "time<1h", Crashed, "the application ended by itself: exit code 3", false},
 		{"hang", "time<1h", TooSlow, "not ended after 6s", true},
 		{"fill", "time<1h", OutOfMemory, "OutOfMemoryError", false},

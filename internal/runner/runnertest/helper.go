@@ -2,7 +2,9 @@ package runnertest
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -126,16 +128,30 @@ func eat(size int64) error {
 
 // fillCache writes a file, whose pages are then in the page cache.
 func fillCache(path string, size int) error {
-	if err := os.WriteFile(path, bytes.Repeat([]byte("tare"), size/4), 0o600); err != nil {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	part := bytes.Repeat([]byte("tare"), 16<<10)
+	for ; size > 0 && err == nil; size -= len(part) {
+		_, err = f.Write(part)
+	}
+	if err := errors.Join(err, f.Close()); err != nil {
 		return err
 	}
 	hold()
 	return nil
 }
 
-// read reads a file, whose pages are in the page cache then.
+// read reads a file, whose pages are in the page cache then, and keeps nothing
+// of it in memory of its own.
 func read(path string) error {
-	if _, err := os.ReadFile(path); err != nil {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if _, err := io.Copy(io.Discard, f); err != nil {
 		return err
 	}
 	hold()
