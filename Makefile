@@ -160,7 +160,7 @@ experiments: build bin/camel-8.jar bin/camel-25.jar
 # The experiment container-tuning with the load that was published, days.
 experiments-full: build bin/camel-8.jar bin/camel-25.jar
 	@scripts/jdks.sh
-	sed 's/duration: 10s/duration: 100s/' experiments/container-tuning.yaml >bin/container-tuning-full.yaml
+	sed 's/duration: 6s/duration: 100s/' experiments/container-tuning.yaml >bin/container-tuning-full.yaml
 	scripts/usual-disk.sh bin/tare lab run bin/container-tuning-full.yaml
 	bin/tare lab report bin/container-tuning-full.yaml --markdown >docs/results/container-tuning-full.md
 
