@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs a command for which the JDKs, jars and services of the benchmarks lie on a
-# disk that reads ahead as usual:
+# Runs a command for which the JDKs, the machine's own among them, and the jars
+# and services of the benchmarks lie on a disk that reads ahead as usual:
 #
 #   scripts/usual-disk.sh COMMAND...
 #
@@ -10,7 +10,7 @@
 # pushes out pages that are needed.
 #
 # The disk is an image, $TARE_CACHE/disk.img, behind a loop device. It is mounted
-# over the cache's folders, and over bin/*.jar, in a mount namespace of the
+# over the cache's folders, bin/*.jar and /usr/lib/jvm, in a mount namespace of the
 # command's own: nothing else sees it, and it ends with the command. Class
 # archives that the command makes stay in the image. Needs root.
 set -euo pipefail
@@ -41,7 +41,7 @@ attach() {
 	losetup --direct-io=on "$device" || die "$TARE_CACHE is on a file system without direct I/O"
 	blockdev --setra $((kib * 2)) "$device"
 	# A copy that was cut off looks newer than what it was made of.
-	if [[ -e $disk/copying ]]; then (cd "$disk" && rm -rf ${folders% archives} bin); fi
+	if [[ -e $disk/copying ]]; then (cd "$disk" && rm -rf ${folders% archives} bin jvm); fi
 	touch "$disk/copying"
 }
 
@@ -63,6 +63,7 @@ for folder in $folders; do
 	mkdir -p "$TARE_CACHE/$folder"
 	cover "$TARE_CACHE/$folder" "$folder"
 done
+[[ ! -d /usr/lib/jvm ]] || cover /usr/lib/jvm jvm
 for jar in bin/*.jar; do
 	[[ ! -f $jar ]] || cover "$jar" "$jar"
 done
