@@ -3,11 +3,13 @@ package fit
 import (
 	"math"
 	"math/rand/v2"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"tare/internal/footprint"
+	"tare/internal/profile"
 )
 
 // The curve through trials of a model is the model's.
@@ -123,6 +125,11 @@ func TestLeversAreWhole(t *testing.T) {
 		}
 		if open, ok, _ = l.open(Facts{Release: l.Since, Nested: true, Inherits: true, Allow: []Mark{Diagnostic, Experimental}}); !ok || len(open.Options) != len(l.Options) {
 			t.Errorf("%s is not open: %+v", l.ID, open)
+		}
+		setup := l.setup(sizes{heap: 9 * mib, young: 3 * mib, code: 8 * mib, cpus: 1, archive: "/app.aot"})
+		p := profile.Profile{Schema: profile.Schema, JDK: "25", LimitBytes: mib, PeakBytes: mib, Options: setup.Options, Env: setup.Env}
+		if err := p.Write(filepath.Join(t.TempDir(), profile.FileName)); err != nil {
+			t.Errorf("%s does not fit a profile: %v", l.ID, err)
 		}
 	}
 }

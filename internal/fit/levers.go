@@ -149,7 +149,15 @@ var Levers = []Lever{
 		Options: []string{"-XX:TieredStopAtLevel=1"},
 		Why:     "without C2: none of its working memory, smaller code, no profiles",
 		Cost:    "hot code runs slower once warm",
-		Slows:   true, Since: feature(8), Flag: "TieredStopAtLevel", Moot: "1",
+		Slows:   true, Since: feature(8), Before: feature(22), Flag: "TieredStopAtLevel", Moot: "1",
+		Rows: []footprint.Owner{footprint.Malloc, footprint.CodeCache, footprint.Metaspace}, bound: boundC1,
+	},
+	{
+		ID: "c1", Blind: true, Name: "C1 alone, its compilations bounded",
+		Options: []string{"-XX:TieredStopAtLevel=1", "-XX:CompileCommand=quiet", "-XX:CompileCommand=MemLimit,*.*,3m"},
+		Why:     "without C2: none of its working memory, smaller code, no profiles; nor more than 3 MiB for one compilation (JDK-8318016)",
+		Cost:    "hot code runs slower once warm; the few methods whose compilation would need more stay interpreted",
+		Slows:   true, Since: feature(22), Flag: "TieredStopAtLevel", Moot: "1",
 		Rows: []footprint.Owner{footprint.Malloc, footprint.CodeCache, footprint.Metaspace}, bound: boundC1,
 	},
 	{

@@ -405,6 +405,10 @@ func TestRemainingNeverNegative(t *testing.T) {
 func TestSetupPlus(t *testing.T) {
 	s := Setup{}.plus(Setup{Options: []string{"-XX:+UseSerialGC", "-Xmx20m"}, Env: []string{"A=1"}})
 	s = s.plus(Setup{Options: []string{"-Xmx12m", "-Xmn4m", "-XX:-UseSerialGC"}, Env: []string{"A=2"}})
+	collected := []string{"-XX:CompileCommand=quiet", "-XX:CompileCommand=MemLimit,*.*,3m"}
+	if both := (Setup{}).plus(Setup{Options: collected}); !slices.Equal(both.Options, collected) {
+		t.Errorf("%+v", both)
+	}
 	if strings.Join(s.Options, " ") != "-Xmx12m -Xmn4m -XX:-UseSerialGC" || !slices.Equal(s.Env, []string{"A=2"}) || s.heapBytes() != 12*mib {
 		t.Errorf("%+v", s)
 	}

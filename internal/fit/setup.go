@@ -42,10 +42,14 @@ func (s Setup) plus(more Setup) Setup {
 	return out
 }
 
-// flagOf is what an option of a lever sets.
+// flagOf is what an option of a lever sets; of a flag that collects its values
+// the option itself.
 func flagOf(option string) string {
 	if flag, ok := strings.CutPrefix(option, "-XX:"); ok {
 		name, _, _ := strings.Cut(strings.TrimLeft(flag, "+-"), "=")
+		if jvmopts.Collects(name) {
+			return option
+		}
 		return name
 	}
 	return option[:min(len(option), len("-Xmx"))]

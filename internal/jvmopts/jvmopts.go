@@ -174,7 +174,7 @@ func (o Options) Value(flag string) (value string, by Option, ok bool) {
 			if s.Flag != flag {
 				continue
 			}
-			if ok && collects(flag) {
+			if ok && Collects(flag) {
 				value += "\n" + s.Value
 			} else {
 				value = s.Value

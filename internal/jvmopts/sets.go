@@ -181,11 +181,12 @@ func textFlag(name string) bool {
 		"ShenandoahGCHeuristics", "MetaspaceReclaimPolicy", "UseBranchProtection":
 		return true
 	}
-	return collects(name)
+	return Collects(name)
 }
 
-// collects tells whether a flag collects its values (ccstrlist).
-func collects(name string) bool {
+// Collects tells whether a flag collects its values (ccstrlist), so that one
+// option does not replace another.
+func Collects(name string) bool {
 	switch name {
 	case "OnOutOfMemoryError", "OnError", "CompileOnly", "CompileCommand", "DisableIntrinsic", "ControlIntrinsic":
 		return true

@@ -150,6 +150,9 @@ func harmless(option string) bool {
 	switch {
 	case hasValue && (name == "SharedArchiveFile" || name == "AOTCache"):
 		return value != ""
+	case hasValue && name == "CompileCommand": // another could make the JVM print or skip methods
+		size, ok := strings.CutPrefix(value, "MemLimit,*.*,")
+		return value == "quiet" || ok && isNumber(size)
 	case hasValue:
 		return isName(name) && isNumber(value)
 	}

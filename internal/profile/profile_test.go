@@ -38,6 +38,7 @@ func TestReadRejects(t *testing.T) {
 		"option": func(p *Profile) { p.Options = []string{"-agentlib:jdwp"} }, "jar": func(p *Profile) { p.Options = []string{"-jar"} },
 		"command": func(p *Profile) { p.Options = []string{"-XX:OnOutOfMemoryError=sh"} }, "file": func(p *Profile) { p.Options = []string{"-XX:Flags=x"} },
 		"boot": func(p *Profile) { p.Options = []string{"-Xbootclasspath/a:x"} }, "size": func(p *Profile) { p.Options = []string{"-Xmx64mm"} },
+		"compile command": func(p *Profile) { p.Options = []string{"-XX:CompileCommand=print,*.*"} }, "crash": func(p *Profile) { p.Options = []string{"-XX:CompileCommand=MemLimit,*.*,3m~crash"} },
 		"variable": func(p *Profile) { p.Env = []string{"LD_PRELOAD=x"} }, "archive": func(p *Profile) { p.Archive.FNV128a = "0" },
 		"many": func(p *Profile) { p.Options = make([]string, maxOptions+1) },
 	} {
