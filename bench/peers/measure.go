@@ -154,7 +154,28 @@ func (m *measurer) slo(ctx context.Context) (string, error) {
 		}
 		rates = append(rates, r.Throughput)
 	}
-	return fmt.Sprintf("%s throughput>=%.1f/s", noErrors, m.share*results.Median(rates)), nil
+	return m.objective(results.Median(rates)), nil
+}
+
+// objective is the share of a throughput that must be kept.
+func (m *measurer) objective(rate float64) string {
+	return fmt.Sprintf("%s throughput>=%.1f/s", noErrors, m.share*rate)
+}
+
+// paceEvery is how many trials are judged by one baseline beside them.
+const paceEvery = 5
+
+// paced is the objective by a baseline that is made beside the n-th trial of a
+// stage, for a machine's own speed differs from hour to hour.
+func (m *measurer) paced(ctx context.Context, s stage, n int) (string, error) {
+	r, err := m.trial(ctx, attempt{key: key{Way: ways.Defaults, Stage: s + " pace", Number: (n-1)/paceEvery + 1}, limit: ampleBytes, slo: noErrors})
+	if err != nil {
+		return "", err
+	}
+	if !r.passed() {
+		return "", fmt.Errorf("with the JVM's defaults and %d MiB it is %s: %s", r.LimitBytes/mib, r.Verdict, strings.Join(r.Evidence, "; "))
+	}
+	return m.objective(r.Throughput), nil
 }
 
 // measurePeer finds the smallest limit that a way passes with, and how fast it
@@ -262,14 +283,9 @@ func (p *peer) end(limit int64, runs []record, a answer) (*record, error) {
 
 // measureWarm loads a way at its limit once it is warm.
 func (m *measurer) measureWarm(ctx context.Context, found record) error {
-	return m.repeat(ctx, found, warming, m.warm, found.LimitBytes, noErrors, m.warmup)
-}
-
-// repeat makes so many trials with what was found, at a limit.
-func (m *measurer) repeat(ctx context.Context, found record, s stage, times int, limit int64, slo string, warmup time.Duration) error {
-	for n := range times {
-		_, err := m.trial(ctx, attempt{key: key{Way: found.Way, Stage: s, Number: n + 1}, limit: limit,
-			options: found.Options, env: found.Env, jar: found.Jar, slo: slo, warmup: warmup})
+	for n := range m.warm {
+		_, err := m.trial(ctx, attempt{key: key{Way: found.Way, Stage: warming, Number: n + 1}, limit: found.LimitBytes,
+			options: found.Options, env: found.Env, jar: found.Jar, slo: noErrors, warmup: m.warmup})
 		if err != nil {
 			return err
 		}

@@ -65,16 +65,28 @@ func (m *measurer) measureTare(ctx context.Context) error {
 	if err := m.measureWarm(ctx, *found); err != nil {
 		return err
 	}
-	if err := m.repeat(ctx, *found, proving, m.proof, found.LimitBytes, found.Answer.SLO, 0); err != nil {
-		return err
-	}
-	if err := m.repeat(ctx, *found, below, m.proof, found.LimitBytes*9/10/mib*mib, found.Answer.SLO, 0); err != nil {
-		return err
+	for n := range m.proof {
+		if _, err := m.again(ctx, *found, proving, proving, n+1, found.LimitBytes); err != nil {
+			return err
+		}
+		if _, err := m.again(ctx, *found, below, proving, n+1, found.LimitBytes*9/10/mib*mib); err != nil {
+			return err
+		}
 	}
 	if m.grid {
 		return m.measureGrid(ctx, *found)
 	}
 	return nil
+}
+
+// again makes the n-th trial of a stage with what was found, judged by the
+// baselines beside those of a stage.
+func (m *measurer) again(ctx context.Context, found record, s, beside stage, n int, limit int64) (record, error) {
+	slo, err := m.paced(ctx, beside, n)
+	if err != nil {
+		return record{}, err
+	}
+	return m.trial(ctx, attempt{key: key{Way: wayTare, Stage: s, Number: n}, limit: limit, options: found.Options, env: found.Env, jar: found.Jar, slo: slo})
 }
 
 // lacks says that trials of what was found are still to be made.
@@ -109,8 +121,7 @@ func (m *measurer) measureGrid(ctx context.Context, found record) error {
 	for _, limit := range m.gridOf(found) {
 		for repeat := 0; repeat <= maxNarrow; repeat++ {
 			number++
-			r, err := m.trial(ctx, attempt{key: key{Way: wayTare, Stage: gridding, Number: number}, limit: limit,
-				options: found.Options, env: found.Env, jar: found.Jar, slo: found.Answer.SLO})
+			r, err := m.again(ctx, found, gridding, gridding, number, limit)
 			if err != nil {
 				return err
 			}

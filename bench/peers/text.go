@@ -44,7 +44,8 @@ func (b *bench) method(t *strings.Builder) {
 		"median of %d runs). For each of the others the smallest limit that passes is found by halving, to 2 %% or 2 MiB, and confirmed by %d fresh runs, raised by 3 %% "+
 		"until all pass; a run that missed by little is made again, twice at most. %s*tare* is `tare fit` with its own defaults and that objective, by its own baselines. "+
 		"Its rates are of the median confirming run, as those of the others. *Warm* is the rate at that limit after %s of load, of those runs that passed; none where "+
-		"there was no such run yet.\n\n",
+		"there was no such run yet. Ways are measured one after the other, and hours apart where one was measured anew: rates of different ways compare as far as "+
+		"the machine's own speed was the same.\n\n",
 		b.load, concurrency, b.share, ampleBytes/mib, baselines, b.confirmations, b.noise(), b.warmup)
 	for _, a := range b.apps {
 		fmt.Fprintf(t, "- **%s**: %s\n", a.name, a.is)
@@ -259,13 +260,13 @@ func (b *bench) proofText(t *strings.Builder) {
 		}
 		passed, failed := countPassed(at), len(under)-countPassed(under)
 		hold, tight = hold && passed == len(at), tight && float64(failed) >= goalBelow*float64(len(under))
-		lines = append(lines, fmt.Sprintf("| %s | %s | %d of %d | %d of %d: %s |\n", c.App, c.Shape, passed, len(at), failed, len(under), verdicts(under)))
+		lines = append(lines, fmt.Sprintf("| %s | %s | %d of %d%s | %d of %d%s |\n", c.App, c.Shape, passed, len(at), verdicts(at), failed, len(under), verdicts(under)))
 	}
 	if len(lines) == 0 {
 		return
 	}
-	fmt.Fprintf(t, "\n## Proof\n\nFresh runs with what tare recommends, at its limit and at 0.9 of it.\n\n| application | shape | pass at the limit | fail at 0.9 of it |\n|---|---|---|---|\n%s\n"+
-		"- all pass at the limit: %s\n- at least half fail at 0.9 of it: %s\n", strings.Join(lines, ""), results.Reached(hold), results.Reached(tight))
+	fmt.Fprintf(t, "\n## Proof\n\nFresh runs with what tare recommends, at its limit and at 0.9 of it in turn. One in %d has a baseline beside it, by whose throughput those up to the next are judged.\n\n| application | shape | pass at the limit | fail at 0.9 of it |\n|---|---|---|---|\n%s\n"+
+		"- all pass at the limit: %s\n- at least half fail at 0.9 of it: %s\n", paceEvery, strings.Join(lines, ""), results.Reached(hold), results.Reached(tight))
 }
 
 func countPassed(trials []record) int {
@@ -278,7 +279,7 @@ func countPassed(trials []record) int {
 	return n
 }
 
-// verdicts counts how failures ended.
+// verdicts counts how failures ended, after a colon.
 func verdicts(trials []record) string {
 	counts := map[string]int{}
 	for _, r := range trials {
@@ -290,7 +291,10 @@ func verdicts(trials []record) string {
 	for _, v := range slices.Sorted(maps.Keys(counts)) {
 		parts = append(parts, fmt.Sprintf("%d %s", counts[v], v))
 	}
-	return strings.Join(parts, ", ")
+	if len(parts) == 0 {
+		return ""
+	}
+	return ": " + strings.Join(parts, ", ")
 }
 
 // conditions are the recommended options, and where the trials were made.
