@@ -290,3 +290,23 @@ func TestSqueezedTrials(t *testing.T) {
 		}
 	}
 }
+
+// A lever that promises little leaves a trial to the heap, which promises more.
+func TestHeapKeepsItsTrial(t *testing.T) {
+	m := newModel(rand.New(rand.NewPCG(4, 1)))
+	m.live, m.heap, m.code, m.gcCost, m.ooms, m.squeezes = 20*mib, 150*mib, 22*mib, mib/2, false, false
+	for most := 7; most <= 12; most++ {
+		s := &Search{Trier: m, Levers: Levers, AmpleBytes: 1024 * mib, Baselines: 1, Confirmations: 1, MaxTrials: most, Facts: Facts{Release: jvmopts.ParseRelease("17.0.15")}}
+		f, err := s.Run(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		result := func(id string) LeverResult {
+			return f.Levers[slices.IndexFunc(f.Levers, func(l LeverResult) bool { return l.Lever.ID == id })]
+		}
+		heap, code := result(heapLever), result("code")
+		if *code.BoundBytes >= *heap.BoundBytes || code.Trial > 0 && heap.Reason == noTrialLeft {
+			t.Errorf("with %d trials: code %+v, heap %+v", most, code, heap)
+		}
+	}
+}

@@ -43,6 +43,11 @@ func (s *Search) pullLevers(ctx context.Context) error {
 	if err := s.pull(ctx, slices.Concat(fast, bold)); err != nil {
 		return err
 	}
+	var heap []Lever
+	if s.best.setup.heapBytes() > 0 {
+		heap = s.openHeap()
+	}
+	s.coming = [][]Lever{files, heap}
 	for len(slow) > 0 {
 		s.promising(slow)
 		if err := s.pull(ctx, slow[:1]); err != nil {
@@ -50,6 +55,7 @@ func (s *Search) pullLevers(ctx context.Context) error {
 		}
 		slow = slow[1:]
 	}
+	s.coming = [][]Lever{heap}
 	return s.pull(ctx, files)
 }
 
@@ -187,21 +193,33 @@ func split(levers []Lever) (one, other []Lever) {
 
 const noTrialLeft = "no trial was left for it (--trials, --budget)"
 
-// reserveBeside is how many trials are kept for finding the limit when levers
-// could be tried: the fewest, where they may save more than the limit would be
-// off by.
+// reserveBeside is how many trials are kept when levers could be tried: for
+// levers to come that promise more, and for finding the limit; for that the
+// fewest, where these may save more than the limit would be off by.
 func (s *Search) reserveBeside(levers []Lever) int {
 	ledger := s.ledger()
-	var sum int64
-	for _, l := range levers {
-		if n := ledger.bound(l); n != nil {
-			sum += *n
+	sum := ledger.bounds(levers)
+	kept := 0
+	for _, later := range s.coming {
+		if ledger.bounds(later) > sum {
+			kept++
 		}
 	}
 	if float64(sum) > largeSaving*float64(s.predict(s.best.at)) {
-		return leastReserve
+		return leastReserve + kept
 	}
-	return s.reserve()
+	return s.reserve() + kept
+}
+
+// bounds is the most that levers could save together, as far as that is known.
+func (l Ledger) bounds(levers []Lever) int64 {
+	var sum int64
+	for _, lever := range levers {
+		if n := l.bound(lever); n != nil {
+			sum += *n
+		}
+	}
+	return sum
 }
 
 func leversOf(results []LeverResult) []Lever {
@@ -439,17 +457,24 @@ const heapLever = "heap"
 // objective of 0.9 then leaves room for chance.
 const nearly = 0.93
 
+// openHeap is the heap's lever, or none where its user leaves nothing of it open.
+func (s *Search) openHeap() []Lever {
+	for _, l := range s.Levers {
+		if left, ok, _ := l.open(s.Facts); ok && l.ID == heapLever {
+			return []Lever{left}
+		}
+	}
+	return nil
+}
+
 // tightenHeap tries smaller heaps by the curve of what collections cost, as long
 // as it foresees enough to save.
 func (s *Search) tightenHeap(ctx context.Context) error {
-	i := slices.IndexFunc(s.Levers, func(l Lever) bool { return l.ID == heapLever })
-	if i < 0 {
-		return nil
-	}
-	lever, ok, _ := s.Levers[i].open(s.Facts)
-	if !ok {
+	open := s.openHeap()
+	if len(open) == 0 {
 		return nil // openLevers has said why
 	}
+	lever := open[0]
 	result := LeverResult{Lever: lever, BoundBytes: s.ledger().bound(lever), Before: s.best.at.Number}
 	before := s.predict(s.best.at)
 	tooSmall := int64(0)

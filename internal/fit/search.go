@@ -176,6 +176,9 @@ type Search struct {
 	baseline *trial.Measured
 	// given is the application as given, best with the levers kept so far.
 	given, best point
+	// coming are the levers to be tried together after those that are being
+	// pulled.
+	coming [][]Lever
 	// cacheShare is the share of its page cache that the application could
 	// not do without, as given.
 	cacheShare float64
