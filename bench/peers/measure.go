@@ -71,6 +71,11 @@ type attempt struct {
 	warmup       time.Duration
 }
 
+// attempt is a trial of what was found.
+func (r record) attempt(s stage, n int, limit int64, slo string) attempt {
+	return attempt{key: key{Way: r.Way, Stage: s, Number: n}, limit: limit, options: r.Options, env: r.Env, jar: r.Jar, slo: slo}
+}
+
 // trial makes a trial, unless it was made before, and keeps it.
 func (m *measurer) trial(ctx context.Context, a attempt) (record, error) {
 	a.cell, a.Plan = m.cell, m.plan
@@ -145,16 +150,25 @@ const noErrors = "errors=0"
 func (m *measurer) slo(ctx context.Context) (string, error) {
 	var rates []float64
 	for n := range baselines {
-		r, err := m.trial(ctx, attempt{key: key{Way: ways.Defaults, Stage: searching, Number: n + 1}, limit: ampleBytes, slo: noErrors})
+		rate, err := m.baseline(ctx, searching, n+1)
 		if err != nil {
 			return "", err
 		}
-		if !r.passed() {
-			return "", fmt.Errorf("with the JVM's defaults and %d MiB it is %s: %s", r.LimitBytes/mib, r.Verdict, strings.Join(r.Evidence, "; "))
-		}
-		rates = append(rates, r.Throughput)
+		rates = append(rates, rate)
 	}
 	return m.objective(results.Median(rates)), nil
+}
+
+// baseline is the throughput of the JVM's defaults with ample memory.
+func (m *measurer) baseline(ctx context.Context, s stage, n int) (float64, error) {
+	r, err := m.trial(ctx, attempt{key: key{Way: ways.Defaults, Stage: s, Number: n}, limit: ampleBytes, slo: noErrors})
+	if err != nil {
+		return 0, err
+	}
+	if !r.passed() {
+		return 0, fmt.Errorf("with the JVM's defaults and %d MiB it is %s: %s", r.LimitBytes/mib, r.Verdict, strings.Join(r.Evidence, "; "))
+	}
+	return r.Throughput, nil
 }
 
 // objective is the share of a throughput that must be kept.
@@ -168,14 +182,11 @@ const paceEvery = 5
 // paced is the objective by a baseline that is made beside the n-th trial of a
 // stage, for a machine's own speed differs from hour to hour.
 func (m *measurer) paced(ctx context.Context, s stage, n int) (string, error) {
-	r, err := m.trial(ctx, attempt{key: key{Way: ways.Defaults, Stage: s + " pace", Number: (n-1)/paceEvery + 1}, limit: ampleBytes, slo: noErrors})
+	rate, err := m.baseline(ctx, s+beside, (n-1)/paceEvery+1)
 	if err != nil {
 		return "", err
 	}
-	if !r.passed() {
-		return "", fmt.Errorf("with the JVM's defaults and %d MiB it is %s: %s", r.LimitBytes/mib, r.Verdict, strings.Join(r.Evidence, "; "))
-	}
-	return m.objective(r.Throughput), nil
+	return m.objective(rate), nil
 }
 
 // measurePeer finds the smallest limit that a way passes with, and how fast it
@@ -284,9 +295,9 @@ func (p *peer) end(limit int64, runs []record, a answer) (*record, error) {
 // measureWarm loads a way at its limit once it is warm.
 func (m *measurer) measureWarm(ctx context.Context, found record) error {
 	for n := range m.warm {
-		_, err := m.trial(ctx, attempt{key: key{Way: found.Way, Stage: warming, Number: n + 1}, limit: found.LimitBytes,
-			options: found.Options, env: found.Env, jar: found.Jar, slo: noErrors, warmup: m.warmup})
-		if err != nil {
+		a := found.attempt(warming, n+1, found.LimitBytes, noErrors)
+		a.warmup = m.warmup
+		if _, err := m.trial(ctx, a); err != nil {
 			return err
 		}
 	}

@@ -114,6 +114,28 @@ func (b *bench) made(t *testing.T, s stage, trials ...any) {
 	}
 }
 
+// Trials of an answer do not count for the next one, nor baselines beside them.
+func TestAnswerAnew(t *testing.T) {
+	b := testBench(t)
+	pace := record{key: key{cell: cell{"sysinfo", "25x1"}, Way: ways.Defaults, Stage: proving + beside, Number: 1}, Verdict: trial.Passed}
+	b.answer(t, ways.Defaults, 100, 1000, "")
+	b.answer(t, wayTare, 60, 990, "")
+	b.made(t, proving, 60, trial.Passed, 60, trial.Passed)
+	if err := b.keep(pace); err != nil {
+		t.Fatal(err)
+	}
+	b.answer(t, wayTare, 58, 990, "")
+	b.made(t, proving, 58, trial.Passed)
+	for range 2 { // as remembered, and as read
+		if got := len(b.of(pace.cell, wayTare, proving)) + len(b.of(pace.cell, ways.Defaults, pace.Stage)); got != 1 || b.found(pace.cell, ways.Defaults) == nil {
+			t.Errorf("%d trials, want 1", got)
+		}
+		if err := b.readState(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // The goals are judged by the best of the others, and what a goal is missed for
 // is named.
 func TestText(t *testing.T) {

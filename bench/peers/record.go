@@ -1,6 +1,7 @@
 package main
 
 import (
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -23,6 +24,8 @@ const (
 	gridding   stage = "grid"
 	// answering is the record of a search's end.
 	answering stage = "answer"
+	// beside marks the baselines that trials of a stage are judged by.
+	beside = " pace"
 )
 
 // key names a trial: the number counts those of one stage.
@@ -84,7 +87,7 @@ const cacheMark = "{cache}"
 
 func (b *bench) readState() error {
 	b.done = map[key]record{}
-	return state.Read(b.state, func(r record) { b.done[r.key] = r.moved(cacheMark, b.cache) })
+	return state.Read(b.state, func(r record) { b.remember(r.moved(cacheMark, b.cache)) })
 }
 
 // keep stores a record.
@@ -93,8 +96,19 @@ func (b *bench) keep(r record) error {
 	if err := state.Append(b.state, r.moved(b.cache, cacheMark)); err != nil {
 		return err
 	}
-	b.done[r.key] = r
+	b.remember(r)
 	return nil
+}
+
+// remember takes a record among those done. Where tare is asked anew, what was
+// measured with its last answer, and beside it, no longer counts.
+func (b *bench) remember(r record) {
+	if r.Way == wayTare && r.Stage == answering {
+		maps.DeleteFunc(b.done, func(k key, _ record) bool {
+			return k.cell == r.cell && k.Plan == r.Plan && (k.Way == wayTare || strings.HasSuffix(string(k.Stage), beside))
+		})
+	}
+	b.done[r.key] = r
 }
 
 // moved is a record whose files lie in another folder.

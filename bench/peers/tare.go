@@ -81,12 +81,12 @@ func (m *measurer) measureTare(ctx context.Context) error {
 
 // again makes the n-th trial of a stage with what was found, judged by the
 // baselines beside those of a stage.
-func (m *measurer) again(ctx context.Context, found record, s, beside stage, n int, limit int64) (record, error) {
-	slo, err := m.paced(ctx, beside, n)
+func (m *measurer) again(ctx context.Context, found record, s, paces stage, n int, limit int64) (record, error) {
+	slo, err := m.paced(ctx, paces, n)
 	if err != nil {
 		return record{}, err
 	}
-	return m.trial(ctx, attempt{key: key{Way: wayTare, Stage: s, Number: n}, limit: limit, options: found.Options, env: found.Env, jar: found.Jar, slo: slo})
+	return m.trial(ctx, found.attempt(s, n, limit, slo))
 }
 
 // lacks says that trials of what was found are still to be made.
