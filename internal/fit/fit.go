@@ -393,7 +393,28 @@ func OutcomeOf(r *trial.Result) Outcome {
 	if r.Load != nil {
 		o.Throughput = r.Load.Throughput()
 	}
+	if len(r.Broken) == 1 {
+		o.AskedSpeed, o.AskedShare = asked(r.Broken[0])
+	}
 	return o
+}
+
+// asked is the speed that a clause asks for, and the same as a share of the
+// baseline's: 0 where it is about something else, or absolute.
+func asked(b trial.Broken) (speed, share float64) {
+	c := b.Clause
+	switch {
+	case b.Bar <= 0:
+		return 0, 0
+	case c.Metric == trial.Throughput:
+		speed, share = b.Bar, c.Value
+	case c.Metric == trial.JobTime:
+		speed, share = 1/b.Bar, 1/c.Value
+	}
+	if c.Unit != trial.Ratio {
+		share = 0
+	}
+	return speed, share
 }
 
 // Limit limits a trial: its memory and, after the baseline, its deadline, to a

@@ -13,7 +13,7 @@ const (
 	// floorBytes is a limit that no JVM starts in.
 	floorBytes = 8 * mib
 	// leastReserve and mostReserve bound the trials kept for the end.
-	leastReserve, mostReserve = 3, 5
+	leastReserve, mostReserve = 3, 4
 	// sureToFail is the share of what a trial needed without any page cache
 	// below which a limit need not be tried: the rest is for what chance and
 	// the trial's samples leave open.
@@ -64,14 +64,15 @@ type narrowing struct {
 	// needs says that what the setup needs does not go by the limit, so that
 	// less than that need not be tried, and with all its page cache it passes.
 	needs bool
+	// made are the trials so far.
+	made []Trial
 }
 
 // narrow brings the smallest limit that passes and the largest that fails
 // together, until they are within tolerance or trials run out.
 func (s *Search) narrow(ctx context.Context, p point, g narrowing, most int) (point, error) {
-	var last Trial
 	for left := min(most, s.room()); left > 0; left = min(left-1, s.room()) {
-		next, ok := g.next(p, last, left)
+		next, ok := g.next(p, left)
 		if !ok {
 			break
 		}
@@ -79,7 +80,7 @@ func (s *Search) narrow(ctx context.Context, p point, g narrowing, most int) (po
 		if err != nil {
 			return p, err
 		}
-		if last = t; t.Passed {
+		if g.made = append(g.made, t); t.Passed {
 			p.at = t
 			if t.CacheBytes > 0 {
 				g.guess = s.predict(t)
@@ -91,36 +92,104 @@ func (s *Search) narrow(ctx context.Context, p point, g narrowing, most int) (po
 	return p, nil
 }
 
-// next is the limit to try after the last of the trials so far, with so many
-// trials left: the guess, then away from it until one limit passed and one
-// failed, in steps that grow as fewer trials are left, then half way between
-// them. The second result is false when there is nothing left to try.
-func (g narrowing) next(p point, last Trial, left int) (int64, bool) {
+// next is the limit to try after the trials so far, with so many left: the guess,
+// then away from it until one limit passed and one failed, then half way between
+// them; where those that failed were just too slow, as far as their speed tells.
+// The second result is false when there is nothing left to try.
+func (g narrowing) next(p point, left int) (int64, bool) {
 	high, low := g.high(p), g.low(p)
 	within := tolerance(high, g.share)
 	if high-low <= within { // perhaps foreseen to pass, and not tried yet
 		return high, high < p.limit()
 	}
 	middle := max(low+mib, (low+high)/2/mib*mib)
-	// Memory is enough at the highest usage, but may leave too small a heap.
-	enough := min(high, wholeMiB(p.at.PeakBytes))
-	away := max(g.guess-last.LimitBytes, last.LimitBytes-g.guess)
-	step := max(2*tolerance(last.LimitBytes, g.share), last.LimitBytes/20/mib*mib, (enough-low)>>left/mib*mib, 2*away)
+	if len(g.made) == 0 {
+		if g.guess > low && g.guess < high {
+			return g.guess, true
+		}
+		return middle, true
+	}
+	last := g.made[len(g.made)-1]
 	switch {
-	case last.Number == 0 && g.guess > low && g.guess < high:
-		return g.guess, true
-	case last.Number > 0 && last.Passed && p.fails == 0:
-		if last.CacheBytes > 0 { // the guess is by this trial
-			step = max(2*tolerance(last.LimitBytes, g.share), last.LimitBytes-g.guess)
+	case last.Passed && p.fails == 0:
+		return max(low+mib, last.LimitBytes-g.stepDown(p, last, left)), true
+	case !last.Passed && p.at.Phase != g.phase:
+		return min(last.LimitBytes+g.stepUp(p, last, left), high-mib), true
+	case !last.Passed:
+		if fast := g.fastEnough(p); fast > 0 {
+			return min(max(fast, low+within), high-within), true
 		}
-		return max(low+mib, last.LimitBytes-step), true
-	case last.Number > 0 && !last.Passed && p.at.Phase != g.phase:
-		if !g.needs && !ofMemory(last.Verdict) { // the heap, which goes by the limit, was too small
-			step = low
-		}
-		return min(last.LimitBytes+step, high-mib), true
 	}
 	return middle, true
+}
+
+// step is how far to go away from the last trial: farther with each, and as fewer
+// are left.
+func (g narrowing) step(p point, last Trial, left int) int64 {
+	away := max(g.guess-last.LimitBytes, last.LimitBytes-g.guess)
+	return max(2*tolerance(last.LimitBytes, g.share), last.LimitBytes/20/mib*mib, (g.enough(p)-g.low(p))>>left/mib*mib, 2*away)
+}
+
+// enough is a limit at which memory is enough, but which may leave too small a
+// heap: the highest usage.
+func (g narrowing) enough(p point) int64 { return min(g.high(p), wholeMiB(p.at.PeakBytes)) }
+
+// stepDown is how far to go below the last trial, which passed.
+func (g narrowing) stepDown(p point, last Trial, left int) int64 {
+	if last.CacheBytes > 0 { // the guess is by this trial
+		return max(2*tolerance(last.LimitBytes, g.share), last.LimitBytes-g.guess)
+	}
+	return g.step(p, last, left)
+}
+
+// stepUp is how far to go above the last trial, which failed.
+func (g narrowing) stepUp(p point, last Trial, left int) int64 {
+	step := g.step(p, last, left)
+	switch {
+	case !g.needs && !ofMemory(last.Verdict): // the heap, which goes by the limit, was too small
+		step = g.low(p)
+	case g.needs && p.at.CacheBytes == 0: // no squeeze told of the page cache: the guess was a bad one
+		step = max(step, (g.enough(p)-last.LimitBytes)/2/mib*mib)
+	}
+	if fast := g.fastEnough(p); fast > 0 {
+		step = max(tolerance(g.high(p), g.share), min(fast-last.LimitBytes, max(step, wholeMiB(last.LimitBytes/farthest))))
+	}
+	return step
+}
+
+// farthest is the part of a limit that is gone up at once where speed tells that
+// it was far too small: what was nearly at a standstill tells little more.
+const farthest = 12
+
+// fastEnough is the limit at which an application is about as fast as it is asked
+// to be, where it was too slow at the largest limit that failed; 0 where nothing
+// tells. Where page cache lacks, the speed rises steeply from where there is
+// none, and ever less up to that without a limit: the line to one that was fast
+// enough meets the speed that is asked for above the limit that is looked for, and
+// one through two that were too slow below it.
+func (g narrowing) fastEnough(p point) int64 {
+	var slow Trial
+	below := Trial{Attempt: Attempt{LimitBytes: p.at.NeededBytes}} // at a standstill
+	for _, t := range g.made {
+		switch {
+		case t.Passed:
+		case t.LimitBytes == p.fails:
+			slow = t
+		case t.AskedSpeed > 0 && t.LimitBytes > below.LimitBytes:
+			below = t
+		}
+	}
+	if slow.AskedSpeed <= 0 {
+		return 0
+	}
+	limit := float64(p.limit())
+	for _, other := range []Trial{below, p.at} {
+		rise := (other.Speed() - slow.Speed()) / float64(other.LimitBytes-slow.LimitBytes)
+		if rise > 0 && other.LimitBytes != slow.LimitBytes {
+			limit = min(limit, float64(slow.LimitBytes)+(slow.AskedSpeed-slow.Speed())/rise)
+		}
+	}
+	return wholeMiB(int64(limit) + tolerance(int64(limit), g.share)/2)
 }
 
 // ofMemory says that a limit, and not the heap, failed a trial.

@@ -2,6 +2,7 @@ package fit
 
 import (
 	"context"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -28,7 +29,13 @@ type model struct {
 	// gcCost is as in the type gcCost, c1 the speed of C1 alone; noise is by
 	// how much two trials of one setup differ in what they need.
 	gcCost, c1, noise float64
-	bareLimits        bool // no footprint can be taken
+	// soft says that an application that lacks page cache is slow, and not
+	// killed.
+	soft bool
+	// slowsAfter is the number of trials after which the machine is half as
+	// fast; 0 is never.
+	slowsAfter, trials int
+	bareLimits         bool // no footprint can be taken
 	ooms              bool // it cannot do with a heap below two live sets
 }
 
@@ -40,6 +47,7 @@ func newModel(rng *rand.Rand) *model {
 	m.heap = m.live * (2 + rng.Int64N(8))
 	m.gcCost = float64(m.live) * 0.2 * rng.Float64()
 	m.ooms = rng.IntN(4) == 0
+	m.soft = rng.IntN(2) == 0
 	return m
 }
 
@@ -108,6 +116,12 @@ func (m *model) Try(ctx context.Context, a Attempt) (Outcome, error) {
 	max := m.heapMax(a.Setup, a.LimitBytes)
 	share := gcCost{m.gcCost, float64(m.live)}.share(max)
 	speed := 1000 * (1 - share)
+	if m.trials++; m.slowsAfter > 0 && m.trials > m.slowsAfter {
+		speed /= 2
+	}
+	if lacks := need + working - a.LimitBytes; m.soft && lacks > 0 {
+		speed *= math.Pow(math.Max(0, 1-float64(lacks)/float64(working)), 0.6)
+	}
 	if m.has(a.Setup, "-XX:TieredStopAtLevel=1") {
 		speed *= m.c1
 	}
@@ -116,14 +130,18 @@ func (m *model) Try(ctx context.Context, a Attempt) (Outcome, error) {
 	fail := func(v trial.Verdict) { o.Passed, o.Verdict = false, v }
 	if a.Baseline != nil && speed < 0.9*float64(a.Baseline.Load.OK)/10 {
 		fail(trial.TooSlow)
+		o.AskedSpeed, o.AskedShare = 0.9*float64(a.Baseline.Load.OK)/10, 0.9
 	}
 	if max < m.live*11/10 || m.ooms && max < 2*m.live {
 		fail(trial.OutOfMemory)
 	}
 	if m.squeezes && a.Squeeze {
 		o.CacheBytes = min(o.PeakBytes-o.NeededBytes, working+int64(0.04*m.rng.Float64()*float64(need+working)))
+		if m.soft {
+			o.CacheBytes = o.CacheBytes * 2 / 3
+		}
 	}
-	if a.LimitBytes < need+working {
+	if a.LimitBytes < need || !m.soft && a.LimitBytes < need+working {
 		fail(trial.OOMKilled)
 	}
 	o.Result = &trial.Result{GCShare: &share, Verdict: o.Verdict}
@@ -141,7 +159,7 @@ func (m *model) Train(context.Context, Setup, string) (string, error) { return "
 func (m *model) grid(t *testing.T, s Setup, ample int64) int64 {
 	t.Helper()
 	exact := *m
-	exact.noise = 0
+	exact.noise, exact.slowsAfter = 0, 0
 	base, err := exact.Try(t.Context(), Attempt{LimitBytes: ample})
 	best := ample
 	for limit := float64(ample); err == nil; limit *= 0.98 {
@@ -307,6 +325,66 @@ func TestHeapKeepsItsTrial(t *testing.T) {
 		heap, code := result(heapLever), result("code")
 		if *code.BoundBytes >= *heap.BoundBytes || code.Trial > 0 && heap.Reason == noTrialLeft {
 			t.Errorf("with %d trials: code %+v, heap %+v", most, code, heap)
+		}
+	}
+}
+
+// Where trials were too slow, the next is by what they served: these are trials of
+// a service, 93, 641 and 1439 requests a second where 1444 were asked for.
+func TestSpeedForeseesTheLimit(t *testing.T) {
+	at := func(limit int64, speed float64) Trial {
+		measured := trial.Measured{Load: &load.Result{}}
+		return Trial{Attempt: Attempt{Number: 1, Phase: PhaseRefine, LimitBytes: limit * mib},
+			Outcome: Outcome{Passed: speed >= 1444, Verdict: trial.Stalled, Throughput: speed, AskedSpeed: 1444, Measured: measured, NeededBytes: 58 * mib, PeakBytes: 110 * mib}}
+	}
+	before := at(121, 2617)
+	before.Phase = PhaseLever
+	for _, c := range []struct {
+		name      string
+		made      []Trial
+		left      int
+		low, high int64
+	}{
+		{"nearly at a standstill", []Trial{at(65, 93)}, 5, 69, 71},
+		{"half as fast", []Trial{at(65, 93), at(68, 641)}, 4, 72, 75},
+		{"nearly fast enough", []Trial{at(65, 93), at(68, 641), at(74, 1439)}, 3, 75, 76},
+		{"half way from one that passed", []Trial{at(68, 641), at(80, 2617)}, 2, 74, 74},
+		{"too slow at last", []Trial{at(74, 1439), at(80, 2617), at(75, 1440)}, 1, 76, 77},
+	} {
+		p, g := point{at: before}, narrowing{phase: PhaseRefine, share: DefaultTolerance, guess: 65 * mib, needs: true}
+		for _, made := range c.made {
+			if g.made = append(g.made, made); made.Passed {
+				p.at = made
+			} else {
+				p.fails = made.LimitBytes
+			}
+		}
+		if got, ok := g.next(p, c.left); !ok || got < c.low*mib || got > c.high*mib || got%mib != 0 {
+			t.Errorf("%s: %d MiB, want %d to %d", c.name, got/mib, c.low, c.high)
+		}
+	}
+}
+
+// A machine that slows while runs confirm does not raise the limit: a baseline
+// beside a slow run tells.
+func TestSlowerMachineRaisesNothing(t *testing.T) {
+	for slowsAfter := 12; slowsAfter < 17; slowsAfter++ {
+		m := newModel(rand.New(rand.NewPCG(4, 1)))
+		m.slowsAfter = slowsAfter
+		s := &Search{Trier: m, Levers: Levers, AmpleBytes: 1024 * mib, Baselines: 2, Confirmations: 5, Facts: Facts{Release: jvmopts.ParseRelease("17.0.15")}}
+		f, err := s.Run(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkFound(t, s, f)
+		beside := 0
+		for _, tr := range f.Trials[2:] {
+			if tr.Phase == PhaseBaseline {
+				beside++
+			}
+		}
+		if f.RaisedFrom != 0 || beside != 1 || len(f.Trials) != 12+1+1+5 {
+			t.Errorf("slower after %d: raised from %d MiB to %d; %d baselines beside runs, %d trials", slowsAfter, f.RaisedFrom/mib, f.LimitBytes/mib, beside, len(f.Trials))
 		}
 	}
 }

@@ -52,6 +52,10 @@ type Outcome struct {
 	// Narrow says that noise may have failed it.
 	Narrow     bool
 	Throughput float64
+	// AskedSpeed is the speed that the objective asks for, where a trial missed
+	// that and nothing else; else 0. AskedShare is the same as a share of the
+	// baseline's; 0 also where the objective is absolute.
+	AskedSpeed, AskedShare float64
 	Measured   trial.Measured
 	// PeakBytes is the highest usage, NeededBytes the highest less page
 	// cache, LiveBytes and HeapBytes as in trial.Result.
@@ -148,6 +152,9 @@ type Search struct {
 	Facts  Facts
 	// AmpleBytes is the limit of the baseline.
 	AmpleBytes int64
+	// GuessBytes is where a search without levers begins, such as what an
+	// earlier one found; 0 is where the baseline points.
+	GuessBytes int64
 	// Baselines is how many baselines are run, Confirmations how many fresh
 	// runs must pass at the end.
 	Baselines, Confirmations int
@@ -309,7 +316,9 @@ func (s *Search) try(ctx context.Context, a Attempt) (Trial, error) {
 
 func (s *Search) once(ctx context.Context, a Attempt) (Trial, error) {
 	a.Number = len(s.found.Trials) + 1
-	a.Baseline, a.Squeeze = s.baseline, s.squeezes(a.Phase)
+	if a.Squeeze = s.squeezes(a.Phase); a.Phase != PhaseBaseline {
+		a.Baseline = s.baseline
+	}
 	s.observe(Event{Attempt: a})
 	o, err := s.Trier.Try(ctx, a)
 	if err != nil {
@@ -332,7 +341,7 @@ func (s *Search) once(ctx context.Context, a Attempt) (Trial, error) {
 func (s *Search) squeezes(p Phase) bool {
 	switch p {
 	case PhaseBaseline:
-		return true
+		return s.baseline == nil
 	case PhaseLever, PhaseRefine, PhaseAblation:
 		return slices.ContainsFunc(s.found.Trials, func(t Trial) bool { return t.CacheBytes > 0 })
 	}

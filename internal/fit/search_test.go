@@ -103,11 +103,13 @@ func checkFound(t *testing.T, s *Search, f *Found) {
 	if f.LimitBytes%mib != 0 {
 		t.Errorf("limit %d is not whole", f.LimitBytes)
 	}
+	confirming := false
 	for i, tr := range f.Trials {
+		confirming = confirming || tr.Phase == PhaseConfirm
 		if tr.Number != i+1 || tr.LimitBytes%mib != 0 || tr.LimitBytes > s.AmpleBytes || tr.LimitBytes < floorBytes {
 			t.Errorf("trial %d: %+v", i, tr.Attempt)
 		}
-		before := tr.Phase == PhaseBaseline || tr.Phase == PhaseAsGiven || tr.Phase == PhaseLever || tr.Phase == PhaseRefine
+		before := tr.Phase == PhaseBaseline && !confirming || tr.Phase == PhaseAsGiven || tr.Phase == PhaseLever || tr.Phase == PhaseRefine
 		if before && tr.Number > DefaultTrials {
 			t.Errorf("trial %d comes before the confirmations: %s", tr.Number, tr.Attempt)
 		}

@@ -83,11 +83,12 @@ type machineJob struct {
 	Run     Run
 	Search  *Search
 	Measure []string
+	Guess   int64 `json:",omitempty"`
 }
 
 // runInMachine boots a machine, runs one cell there by tare itself, and brings
 // its record back.
-func (l *Lab) runInMachine(ctx context.Context, run Run, at Place) (*Record, error) {
+func (l *Lab) runInMachine(ctx context.Context, run Run, at Place, guess int64) (*Record, error) {
 	java := at.Java
 	o, err := run.Machine.options()
 	if err != nil {
@@ -97,7 +98,7 @@ func (l *Lab) runInMachine(ctx context.Context, run Run, at Place) (*Record, err
 	if err != nil {
 		return nil, err
 	}
-	b, err := json.Marshal(machineJob{l.Dir, java, run, l.Experiment.Search, l.Experiment.Measure})
+	b, err := json.Marshal(machineJob{l.Dir, java, run, l.Experiment.Search, l.Experiment.Measure, guess})
 	if err != nil {
 		return nil, err
 	}
@@ -202,7 +203,7 @@ func RunJob(ctx context.Context, name string, r runner.Runner, w io.Writer) erro
 		return err
 	}
 	defer l.scratch.remove()
-	rec, err := l.measure(ctx, job.Run, Place{Runner: r, Java: job.Java, Dir: job.Dir, Env: os.Environ()})
+	rec, err := l.measure(ctx, job.Run, Place{Runner: r, Java: job.Java, Dir: job.Dir, Env: os.Environ()}, job.Guess)
 	if err != nil {
 		return err
 	}

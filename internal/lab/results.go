@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"time"
 
@@ -134,6 +135,17 @@ func runKey(hash string, round int) string { return hash + "/" + strconv.Itoa(ro
 
 // Has says whether there is a result of a cell, by its hash, in a round.
 func (r *Results) Has(hash string, round int) bool { return r.have[runKey(hash, round)] }
+
+// last is a measure of a cell, by its hash, as it was measured last; 0 where it
+// was not.
+func (r *Results) last(hash, measure string) float64 {
+	for _, rec := range slices.Backward(r.Records) {
+		if v, ok := rec.Values[measure]; ok && rec.Hash == hash {
+			return v
+		}
+	}
+	return 0
+}
 
 // Append writes a record through to the disk.
 func (r *Results) Append(rec *Record) error {

@@ -106,11 +106,12 @@ func (l *Lab) run(ctx context.Context, j Job, at Place) (*Record, error) {
 	if j.Cell.Run.Machine != nil {
 		run = l.runInMachine
 	}
-	rec, err := run(ctx, j.Cell.Run, at)
+	hash := l.Experiment.Hash(j.Cell)
+	rec, err := run(ctx, j.Cell.Run, at, int64(l.Results.last(hash, limitMeasure)))
 	if err != nil {
 		return nil, err
 	}
-	rec.Hash, rec.Round, rec.Time, rec.Took = l.Experiment.Hash(j.Cell), j.Round, begin, time.Since(begin)
+	rec.Hash, rec.Round, rec.Time, rec.Took = hash, j.Round, begin, time.Since(begin)
 	rec.Cell = map[string]string{}
 	for i, f := range l.Experiment.Factors {
 		rec.Cell[f.Name] = j.Cell.Labels[i]
@@ -118,11 +119,12 @@ func (l *Lab) run(ctx context.Context, j Job, at Place) (*Record, error) {
 	return rec, nil
 }
 
-// measure makes one run, or a search, on this machine. The record does not say
-// yet what cell it is of.
-func (l *Lab) measure(ctx context.Context, run Run, at Place) (*Record, error) {
+// measure makes one run, or a search, on this machine; guess is the limit that an
+// earlier search of the same found, 0 without one. The record does not say yet
+// what cell it is of.
+func (l *Lab) measure(ctx context.Context, run Run, at Place, guess int64) (*Record, error) {
 	rec := &Record{Schema: Schema, JDK: at.Java.Version, Runner: at.Runner.Name(), Image: at.Image, Machine: fit.ThisMachine(), Values: map[string]float64{}}
-	t := &tester{lab: l, run: run, at: at}
+	t := &tester{lab: l, run: run, at: at, guess: guess}
 	var o *observation
 	var err error
 	if err = t.train(ctx); err == nil {
@@ -153,6 +155,7 @@ type tester struct {
 	lab    *Lab
 	run    Run
 	at     Place
+	guess  int64
 	trials int
 }
 

@@ -31,7 +31,7 @@ func (t *tester) smallestLimit(ctx context.Context, wanted *Search) (*observatio
 	if err != nil {
 		return nil, err
 	}
-	s := &fit.Search{Trier: limitTrier{t}, AmpleBytes: spec.Limits.MemoryBytes, Baselines: 1, Tolerance: wanted.Tolerance,
+	s := &fit.Search{Trier: limitTrier{t}, AmpleBytes: spec.Limits.MemoryBytes, GuessBytes: t.guess, Baselines: 1, Tolerance: wanted.Tolerance,
 		Confirmations: cmp.Or(wanted.Confirmations, defaultConfirmations)}
 	found, err := s.Run(ctx)
 	var baseline *fit.BaselineError

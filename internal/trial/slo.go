@@ -205,8 +205,9 @@ type Broken struct {
 	Clause Clause
 	// Text says what was measured, and what was asked for.
 	Text string
-	// Miss is how far off it is, relative to the bar: 0.05 is 5 % beyond.
-	Miss float64
+	// Bar is what was asked for, in the metric's own unit, and Miss how far off
+	// it is, relative to the bar: 0.05 is 5 % beyond.
+	Bar, Miss float64
 }
 
 // Check returns the clauses that do not hold. Clauses relative to a baseline
@@ -230,7 +231,7 @@ func (s SLO) Check(m Measured, base *Measured) []Broken {
 			bar *= ref
 		}
 		if !holds(got, c.Op, bar) {
-			broken = append(broken, Broken{Clause: c, Text: c.describe(got, bar), Miss: miss(got, bar)})
+			broken = append(broken, Broken{Clause: c, Text: c.describe(got, bar), Bar: bar, Miss: miss(got, bar)})
 		}
 	}
 	return broken
