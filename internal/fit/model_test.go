@@ -36,7 +36,7 @@ type model struct {
 	// fast; 0 is never.
 	slowsAfter, trials int
 	bareLimits         bool // no footprint can be taken
-	ooms              bool // it cannot do with a heap below two live sets
+	ooms               bool // it cannot do with a heap below two live sets
 }
 
 func newModel(rng *rand.Rand) *model {
@@ -338,7 +338,7 @@ func TestSpeedForeseesTheLimit(t *testing.T) {
 			Outcome: Outcome{Passed: speed >= 1444, Verdict: trial.Stalled, Throughput: speed, AskedSpeed: 1444, Measured: measured, NeededBytes: 58 * mib, PeakBytes: 110 * mib}}
 	}
 	before := at(121, 2617)
-	before.Phase = PhaseLever
+	before.Phase, before.CacheBytes = PhaseLever, 7*mib
 	for _, c := range []struct {
 		name      string
 		made      []Trial

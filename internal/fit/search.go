@@ -56,7 +56,7 @@ type Outcome struct {
 	// that and nothing else; else 0. AskedShare is the same as a share of the
 	// baseline's; 0 also where the objective is absolute.
 	AskedSpeed, AskedShare float64
-	Measured   trial.Measured
+	Measured               trial.Measured
 	// PeakBytes is the highest usage, NeededBytes the highest less page
 	// cache, LiveBytes and HeapBytes as in trial.Result.
 	PeakBytes, NeededBytes, LiveBytes, HeapBytes int64
