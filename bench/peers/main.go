@@ -40,6 +40,7 @@ type bench struct {
 	share         float64
 	confirmations int
 	warm          int
+	pairs         int
 	proof         int
 	grid          bool
 	// readAhead is that of the cache's disk, in KiB.
@@ -64,6 +65,7 @@ func main() {
 	flag.Float64Var(&b.share, "share", 0.6, "what must be kept of the throughput that the defaults have with ample memory; where runs of the same differ less, tare fit's own 0.9 can be asked")
 	flag.IntVar(&b.confirmations, "confirmations", 3, "fresh runs that must pass at a limit that was found")
 	flag.IntVar(&b.warm, "warm", 2, "warm trials at each limit")
+	flag.IntVar(&b.pairs, "pairs", 5, "trials at tare's limit, each beside one at the best other's")
 	flag.IntVar(&b.proof, "proof", 0, "fresh runs at tare's limit, and as many at 0.9 of it")
 	flag.BoolVar(&b.grid, "grid", false, "tare's options at every limit of a grid of 2 %")
 	list := flag.Bool("list", false, "say what is still to be measured, and end")
@@ -120,7 +122,7 @@ func (b *bench) prepare(apps, shapes, names string) (clean func(), err error) {
 }
 
 func (b *bench) check() error {
-	if b.confirmations < 1 || b.load <= 0 || !(b.share > 0 && b.share <= 1) || b.warmup < 0 || b.warm < 0 || b.proof < 0 {
+	if b.confirmations < 1 || b.load <= 0 || !(b.share > 0 && b.share <= 1) || b.warmup < 0 || b.warm < 0 || b.pairs < 0 || b.proof < 0 {
 		return errors.New("give one confirmation or more, a load, a share up to 1, and no negative number")
 	}
 	b.readAhead = fit.ReadAheadKiB(filepath.Join(b.cache, "jdks"))

@@ -148,15 +148,20 @@ const noErrors = "errors=0"
 // slo is the objective of all ways in this cell: a share of the throughput of
 // the JVM's defaults with ample memory, the median of some runs.
 func (m *measurer) slo(ctx context.Context) (string, error) {
+	return m.objective(ctx, searching, 0)
+}
+
+// objective is by the baselines of a stage after so many of them.
+func (m *measurer) objective(ctx context.Context, s stage, after int) (string, error) {
 	var rates []float64
 	for n := range baselines {
-		rate, err := m.baseline(ctx, searching, n+1)
+		rate, err := m.baseline(ctx, s, after+n+1)
 		if err != nil {
 			return "", err
 		}
 		rates = append(rates, rate)
 	}
-	return m.objective(results.Median(rates)), nil
+	return fmt.Sprintf("%s throughput>=%.1f/s", noErrors, m.share*results.Median(rates)), nil
 }
 
 // baseline is the throughput of the JVM's defaults with ample memory.
@@ -171,22 +176,13 @@ func (m *measurer) baseline(ctx context.Context, s stage, n int) (float64, error
 	return r.Throughput, nil
 }
 
-// objective is the share of a throughput that must be kept.
-func (m *measurer) objective(rate float64) string {
-	return fmt.Sprintf("%s throughput>=%.1f/s", noErrors, m.share*rate)
-}
-
-// paceEvery is how many trials are judged by one baseline beside them.
+// paceEvery is how many trials are judged by the same baselines beside them.
 const paceEvery = 5
 
-// paced is the objective by a baseline that is made beside the n-th trial of a
+// paced is the objective by baselines that are made beside the n-th trial of a
 // stage, for a machine's own speed differs from hour to hour.
 func (m *measurer) paced(ctx context.Context, s stage, n int) (string, error) {
-	rate, err := m.baseline(ctx, s+beside, (n-1)/paceEvery+1)
-	if err != nil {
-		return "", err
-	}
-	return m.objective(rate), nil
+	return m.objective(ctx, s+beside, (n-1)/paceEvery*baselines)
 }
 
 // measurePeer finds the smallest limit that a way passes with, and how fast it

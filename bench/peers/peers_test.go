@@ -114,20 +114,34 @@ func (b *bench) made(t *testing.T, s stage, trials ...any) {
 	}
 }
 
-// Trials of an answer do not count for the next one, nor baselines beside them.
+// pair keeps trials made in turn: what tare's served, then the other's.
+func (b *bench) pair(t *testing.T, other string, limit int64, rates ...[2]float64) {
+	t.Helper()
+	for i, rate := range rates {
+		for j, way := range []string{wayTare, other} {
+			r := record{key: key{cell: cell{"sysinfo", "25x1"}, Way: way, Stage: pairing, Number: i + 1}, JDK: "25.0.3", LimitBytes: limit * mib, Verdict: trial.Passed, Throughput: rate[j]}
+			if err := b.keep(r); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// Trials of an answer do not count for the next one, nor what was made beside them.
 func TestAnswerAnew(t *testing.T) {
 	b := testBench(t)
 	pace := record{key: key{cell: cell{"sysinfo", "25x1"}, Way: ways.Defaults, Stage: proving + beside, Number: 1}, Verdict: trial.Passed}
 	b.answer(t, ways.Defaults, 100, 1000, "")
 	b.answer(t, wayTare, 60, 990, "")
 	b.made(t, proving, 60, trial.Passed, 60, trial.Passed)
+	b.pair(t, ways.Defaults, 100, [2]float64{990, 1000})
 	if err := b.keep(pace); err != nil {
 		t.Fatal(err)
 	}
 	b.answer(t, wayTare, 58, 990, "")
 	b.made(t, proving, 58, trial.Passed)
 	for range 2 { // as remembered, and as read
-		if got := len(b.of(pace.cell, wayTare, proving)) + len(b.of(pace.cell, ways.Defaults, pace.Stage)); got != 1 || b.found(pace.cell, ways.Defaults) == nil {
+		if got := len(b.of(pace.cell, wayTare, proving)) + len(b.of(pace.cell, ways.Defaults, pace.Stage)) + len(b.of(pace.cell, ways.Defaults, pairing)); got != 1 || b.found(pace.cell, ways.Defaults) == nil {
 			t.Errorf("%d trials, want 1", got)
 		}
 		if err := b.readState(); err != nil {
@@ -144,6 +158,7 @@ func TestText(t *testing.T) {
 	b.answer(t, ways.Percent, 96, 900, "")
 	b.answer(t, ways.Paketo, 0, 0, "with 2048 MiB it is crashed")
 	b.answer(t, wayTare, 60, 990, "")
+	b.pair(t, ways.Percent, 96, [2]float64{800, 1000}, [2]float64{1200, 1000}, [2]float64{660, 600})
 	b.made(t, gridding, 100, trial.Passed, 61, trial.Passed, 58, trial.Passed, 57, trial.OOMKilled, 56, trial.OOMKilled, 55, trial.Passed)
 	b.made(t, proving, 60, trial.Passed, 60, trial.Passed)
 	b.made(t, below, 54, trial.Passed, 54, trial.TooSlow, 54, trial.OOMKilled)
@@ -155,7 +170,7 @@ func TestText(t *testing.T) {
 	text := again.text()
 	for _, want := range []string{
 		"| sysinfo | defaults | 100 | 1.04 | 1000 |", "| sysinfo | 75% | 96 | 1.00 | 900 |", "none: with 2048 MiB it is crashed",
-		"of the best other's: 0.62; goal at most 0.50: not reached", "throughput of that other's: 1.10; goal at least 1.00: reached",
+		"of the best other's: 0.62; goal at most 0.50: not reached", "throughput of that other's, in pairs: 1.10; goal at least 1.00: reached", "| 1 | 1.10 (0.80 … 1.20) |",
 		"sysinfo, at 0.62: java-heap 30.0, metaspace 20.0", "trials before confirming: 9 (9 … 9); goal at most 12 in each: reached",
 		"| sysinfo | 25x1 | 60 | 58 | +3.4 % | 1 | 6, 3 |", "within 3 % of the grid's: not reached", "within a quarter of the grid's time: not reached",
 		"| sysinfo | 25x1 | 2 of 2 | 2 of 3: 1 oom-killed, 1 too-slow |", "all pass at the limit: reached", "at least half fail at 0.9 of it: reached",

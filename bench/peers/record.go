@@ -22,6 +22,9 @@ const (
 	proving    stage = "proof"
 	below      stage = "below"
 	gridding   stage = "grid"
+	// pairing are trials at limits that were found, tare's and the best other's
+	// in turn.
+	pairing stage = "pair"
 	// answering is the record of a search's end.
 	answering stage = "answer"
 	// beside marks the baselines that trials of a stage are judged by.
@@ -105,7 +108,7 @@ func (b *bench) keep(r record) error {
 func (b *bench) remember(r record) {
 	if r.Way == wayTare && r.Stage == answering {
 		maps.DeleteFunc(b.done, func(k key, _ record) bool {
-			return k.cell == r.cell && k.Plan == r.Plan && (k.Way == wayTare || strings.HasSuffix(string(k.Stage), beside))
+			return k.cell == r.cell && k.Plan == r.Plan && (k.Way == wayTare || k.Stage == pairing || strings.HasSuffix(string(k.Stage), beside))
 		})
 	}
 	b.done[r.key] = r

@@ -65,6 +65,9 @@ func (m *measurer) measureTare(ctx context.Context) error {
 	if err := m.measureWarm(ctx, *found); err != nil {
 		return err
 	}
+	if err := m.measurePairs(ctx, *found); err != nil {
+		return err
+	}
 	for n := range m.proof {
 		if _, err := m.again(ctx, *found, proving, proving, n+1, found.LimitBytes); err != nil {
 			return err
@@ -75,6 +78,28 @@ func (m *measurer) measureTare(ctx context.Context) error {
 	}
 	if m.grid {
 		return m.measureGrid(ctx, *found)
+	}
+	return nil
+}
+
+// measurePairs makes trials with what was found and with the best other's, each at
+// its limit, in turn: the machine's speed differs from hour to hour, and only what
+// was made side by side compares.
+func (m *measurer) measurePairs(ctx context.Context, found record) error {
+	best := m.whole().best(m.cell)
+	if best == nil {
+		return nil
+	}
+	for n := range m.pairs {
+		pair := []record{found, *best}
+		if n%2 == 1 {
+			slices.Reverse(pair)
+		}
+		for _, r := range pair {
+			if _, err := m.trial(ctx, r.attempt(pairing, n+1, r.LimitBytes, noErrors)); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }
@@ -91,7 +116,7 @@ func (m *measurer) again(ctx context.Context, found record, s, paces stage, n in
 
 // lacks says that trials of what was found are still to be made.
 func (m *measurer) lacks(found record) bool {
-	return found.Answer.Failure == "" && (len(m.of(m.cell, wayTare, warming)) < m.warm || len(m.of(m.cell, wayTare, proving)) < m.proof ||
+	return found.Answer.Failure == "" && (len(m.of(m.cell, wayTare, warming)) < m.warm || len(m.of(m.cell, wayTare, pairing)) < m.pairs || len(m.of(m.cell, wayTare, proving)) < m.proof ||
 		len(m.of(m.cell, wayTare, below)) < m.proof || m.grid && !m.gridded(found))
 }
 

@@ -44,8 +44,8 @@ func (b *bench) method(t *strings.Builder) {
 		"median of %d runs). For each of the others the smallest limit that passes is found by halving, to 2 %% or 2 MiB, and confirmed by %d fresh runs, raised by 3 %% "+
 		"until all pass; a run that missed by little is made again, twice at most. %s*tare* is `tare fit` with its own defaults and that objective, by its own baselines. "+
 		"Its rates are of the median confirming run, as those of the others. *Warm* is the rate at that limit after %s of load, of those runs that passed; none where "+
-		"there was no such run yet. Ways are measured one after the other, and hours apart where one was measured anew: rates of different ways compare as far as "+
-		"the machine's own speed was the same.\n\n",
+		"there was no such run yet. Ways are measured one after the other, and hours apart where one was measured anew; the machine's own speed differs between hours. So "+
+		"the last column compares the rates of trials that were made in turn, with tare's and with the best other's options, each at its limit.\n\n",
 		b.load, concurrency, b.share, ampleBytes/mib, baselines, b.confirmations, b.noise(), b.warmup)
 	for _, a := range b.apps {
 		fmt.Fprintf(t, "- **%s**: %s\n", a.name, a.is)
@@ -88,7 +88,7 @@ func (b *bench) shapeText(t *strings.Builder, s shape) {
 		t.WriteString("Not measured yet.\n")
 		return
 	}
-	t.WriteString("| application | way | smallest limit MiB | of the best other's | req/s | warm req/s | ready s | trials | minutes |\n|---|---|---|---|---|---|---|---|---|\n")
+	t.WriteString("| application | way | smallest limit MiB | of the best other's | req/s | warm req/s | ready s | trials | minutes | req/s beside the best other's |\n|---|---|---|---|---|---|---|---|---|---|\n")
 	var shares, rates, seen []float64
 	var short []string
 	for _, a := range b.apps {
@@ -104,7 +104,10 @@ func (b *bench) shapeText(t *strings.Builder, s shape) {
 			continue
 		}
 		of := ratio(tare.LimitBytes, best.LimitBytes)
-		shares, rates = append(shares, of), append(rates, tare.Answer.Throughput/best.Answer.Throughput)
+		shares = append(shares, of)
+		if pairs := b.pairRates(c, *best); len(pairs) > 0 {
+			rates = append(rates, results.Median(pairs))
+		}
 		if d := b.found(c, ways.Defaults); d != nil && d.Answer.Failure == "" {
 			seen = append(seen, ratio(tare.LimitBytes, d.LimitBytes))
 		}
@@ -130,7 +133,22 @@ func (b *bench) goalsText(t *strings.Builder, s shape, shares, rates, seen []flo
 		fmt.Fprintf(t, "- tare's limit of the defaults': %.2f; goal at most %.2f: %s\n", geometric(seen), goalSeen, results.Reached(geometric(seen) <= goalSeen))
 	}
 	fmt.Fprintf(t, "- tare's limit of the best other's: %.2f; goal at most %.2f: %s\n", geometric(shares), goalShare, results.Reached(geometric(shares) <= goalShare))
-	fmt.Fprintf(t, "- tare's throughput of that other's: %.2f; goal at least %.2f: %s\n", geometric(rates), goalRate, results.Reached(geometric(rates) >= goalRate))
+	if len(rates) == len(shares) {
+		fmt.Fprintf(t, "- tare's throughput of that other's, in pairs: %.2f; goal at least %.2f: %s\n", geometric(rates), goalRate, results.Reached(geometric(rates) >= goalRate))
+	}
+}
+
+// pairRates is by how much tare was as fast as the best other, each at its limit,
+// in trials made in turn.
+func (b *bench) pairRates(c cell, best record) []float64 {
+	tare, other := b.of(c, wayTare, pairing), b.of(c, best.Way, pairing)
+	var out []float64
+	for i := range min(len(tare), len(other)) {
+		if other[i].LimitBytes == best.LimitBytes && tare[i].passed() && other[i].passed() {
+			out = append(out, tare[i].Throughput/other[i].Throughput)
+		}
+	}
+	return out
 }
 
 func (b *bench) countOn(s shape) int {
@@ -146,7 +164,7 @@ func (b *bench) countOn(s shape) int {
 // wayText is a line of the table.
 func (b *bench) wayText(t *strings.Builder, c cell, r record, best *record) {
 	if r.Answer.Failure != "" {
-		fmt.Fprintf(t, "| %s | %s | none: %s | | | | | %d + %d | %.0f |\n", c.App, r.Way, r.Answer.Failure, r.Answer.Trials, r.Answer.Confirmations, r.Took/60)
+		fmt.Fprintf(t, "| %s | %s | none: %s | | | | | %d + %d | %.0f | |\n", c.App, r.Way, r.Answer.Failure, r.Answer.Trials, r.Answer.Confirmations, r.Took/60)
 		return
 	}
 	of := "–"
@@ -159,8 +177,14 @@ func (b *bench) wayText(t *strings.Builder, c cell, r record, best *record) {
 			warm = append(warm, w.Throughput)
 		}
 	}
-	fmt.Fprintf(t, "| %s | %s | %d | %s | %.0f | %s | %.1f | %d + %d | %.0f |\n", c.App, r.Way, r.LimitBytes/mib, of, r.Answer.Throughput,
-		results.Spread(warm, "%.0f"), r.Answer.Ready, r.Answer.Trials, r.Answer.Confirmations, r.Took/60)
+	var beside string
+	if best != nil && r.Way == wayTare {
+		if pairs := b.pairRates(c, *best); len(pairs) > 0 {
+			beside = results.Spread(pairs, "%.2f")
+		}
+	}
+	fmt.Fprintf(t, "| %s | %s | %d | %s | %.0f | %s | %.1f | %d + %d | %.0f | %s |\n", c.App, r.Way, r.LimitBytes/mib, of, r.Answer.Throughput,
+		results.Spread(warm, "%.0f"), r.Answer.Ready, r.Answer.Trials, r.Answer.Confirmations, r.Took/60, beside)
 }
 
 // best is what the best of the others found: the smallest limit, and of equal
@@ -260,12 +284,13 @@ func (b *bench) proofText(t *strings.Builder) {
 		}
 		passed, failed := countPassed(at), len(under)-countPassed(under)
 		hold, tight = hold && passed == len(at), tight && float64(failed) >= goalBelow*float64(len(under))
-		lines = append(lines, fmt.Sprintf("| %s | %s | %d of %d%s | %d of %d%s |\n", c.App, c.Shape, passed, len(at), verdicts(at), failed, len(under), verdicts(under)))
+		lines = append(lines, fmt.Sprintf("| %s | %s | %d of %d%s | %d of %d%s | %d |\n", c.App, c.Shape, passed, len(at), verdicts(at), failed, len(under), verdicts(under),
+			len(b.of(c, ways.Defaults, proving+beside))))
 	}
 	if len(lines) == 0 {
 		return
 	}
-	fmt.Fprintf(t, "\n## Proof\n\nFresh runs with what tare recommends, at its limit and at 0.9 of it in turn. One in %d has a baseline beside it, by whose throughput those up to the next are judged.\n\n| application | shape | pass at the limit | fail at 0.9 of it |\n|---|---|---|---|\n%s\n"+
+	fmt.Fprintf(t, "\n## Proof\n\nFresh runs with what tare recommends, at its limit and at 0.9 of it in turn. Every %d have baselines beside them, by whose median throughput they are judged.\n\n| application | shape | pass at the limit | fail at 0.9 of it | baselines beside |\n|---|---|---|---|---|\n%s\n"+
 		"- all pass at the limit: %s\n- at least half fail at 0.9 of it: %s\n", paceEvery, strings.Join(lines, ""), results.Reached(hold), results.Reached(tight))
 }
 

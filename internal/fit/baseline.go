@@ -36,7 +36,7 @@ func (s *Search) runBaselines(ctx context.Context) error {
 	}
 	s.found.Baseline = Median(runs)
 	m := s.found.Baseline.Measured
-	s.baseline = &m
+	s.baseline, s.bar = &m, s.found.Baseline.Speed()
 	if f := ledgerOf(s.found.Baseline, s.Facts.CPUs).Footprint; f != nil && s.Facts.Flags == nil {
 		s.Facts.Flags = f.Flags
 	}

@@ -7,8 +7,10 @@ import (
 const (
 	maxRaises = 8
 	raise     = 0.03
-	// mostMargin bounds the margin that is taken from the spread.
-	mostMargin = 0.03
+	// mostMargin bounds the margin that is taken from the spread of what trials
+	// needed, and each of at most mostSpeedMargins from the spread of their speed.
+	mostMargin       = 0.03
+	mostSpeedMargins = 2
 	// failureShare is the part of the recommended limit at which a run shows
 	// what failure looks like.
 	failureShare = 0.9
@@ -91,9 +93,9 @@ func (s *Search) recommend(setup Setup, from int64, c confirmation, err error) e
 		s.found.AsGiven = c.last()
 	}
 	if setup.Same(s.best.setup) {
-		s.found.MarginBytes = max(0, min(from, c.limit)-s.best.limit())
+		s.found.MarginBytes = max(0, min(from, c.limit)-s.best.limit()) + c.margin
 	}
-	if c.limit > from {
+	if c.limit > from+c.margin {
 		s.found.RaisedFrom = from
 	}
 	s.found.FailBelow = s.failBelow(setup, c.limit)
@@ -105,6 +107,9 @@ func (s *Search) recommend(setup Setup, from int64, c confirmation, err error) e
 type confirmation struct {
 	limit int64
 	runs  []Trial
+	// margin is what speedMargin added to the limit, in so many times.
+	margin int64
+	times  int
 }
 
 func (c confirmation) passed() bool { return len(c.runs) > 0 && c.last().Passed }
@@ -123,14 +128,49 @@ func (s *Search) settle(ctx context.Context, setup Setup, limit, below int64) (c
 	for raises := 0; raises <= maxRaises && c.limit < below; raises++ {
 		s.remaining = s.Confirmations
 		var err error
-		if c.runs, err = s.confirmAt(ctx, setup, c.limit); err != nil || c.passed() || c.limit >= s.AmpleBytes {
+		if c.runs, err = s.confirmAt(ctx, setup, c.limit); err != nil || c.limit >= s.AmpleBytes {
 			return c, err
+		}
+		if c.passed() {
+			more := s.speedMargin(setup, c)
+			if more == 0 || c.limit+more >= below {
+				return c, nil
+			}
+			s.note("the slowest run at %d MiB was near what is asked for, as far as runs differ: %s are added", c.limit/mib, mibText(more))
+			c.limit, c.margin, c.times = c.limit+more, c.margin+more, c.times+1
+			continue
 		}
 		s.note("a confirming run at %d MiB was %s: the limit is raised", c.limit/mib, c.last().Verdict)
 		step := max(mib, wholeMiB(int64(raise*float64(c.limit))))
 		c.limit = min(s.AmpleBytes, c.limit+step<<max(0, raises-1)) // the third and later raises are larger
 	}
 	return c, nil
+}
+
+// speedMargin is what to add to a confirmed limit where speed decided on it: runs
+// just below were too slow. The slowest run should be as far above what is asked
+// for as it is below the median; how much faster more memory makes it, the run that
+// was too slow tells. 0 where that is so already, or the user has set the margin.
+func (s *Search) speedMargin(setup Setup, c confirmation) int64 {
+	slow := s.failBelow(setup, c.limit)
+	if s.Margin >= 0 || c.times == mostSpeedMargins || slow == nil || slow.AskedSpeed <= 0 {
+		return 0
+	}
+	asked := slow.AskedSpeed
+	if slow.AskedShare > 0 {
+		asked = slow.AskedShare * s.bar
+	}
+	median := Median(c.runs).Speed()
+	slowest := median
+	for _, r := range c.runs {
+		slowest = min(slowest, r.Speed())
+	}
+	lacks := asked + (median - slowest) - slowest
+	rise := (median - slow.Speed()) / float64(c.limit-slow.LimitBytes)
+	if lacks <= 0 || rise <= 0 {
+		return 0
+	}
+	return max(mib, min(wholeMiB(int64(lacks/rise)), wholeMiB(int64(mostMargin*float64(c.limit)))))
 }
 
 // dropLevers says of every lever that was kept why it is not.
@@ -170,7 +210,7 @@ func (s *Search) besideBaseline(ctx context.Context, slow Trial) (Trial, error) 
 		return slow, err
 	}
 	s.note("a baseline beside it was as slow: the machine has slowed, and the run is made again")
-	s.baseline = &b.Measured
+	s.baseline, s.bar = &b.Measured, b.Speed()
 	again := slow.Attempt
 	again.Repeat = max(1, again.Repeat)
 	return s.once(ctx, again)

@@ -388,3 +388,42 @@ func TestSlowerMachineRaisesNothing(t *testing.T) {
 		}
 	}
 }
+
+// Where speed decides on the limit, runs that differ much get a margin.
+func TestSpeedMargin(t *testing.T) {
+	run := func(limit int64, speed float64) Trial {
+		tr := Trial{Attempt: Attempt{Phase: PhaseConfirm, LimitBytes: limit * mib}, Outcome: Outcome{Passed: true, Throughput: speed, Measured: trial.Measured{Load: &load.Result{}}}}
+		if speed < 1100 {
+			tr.Passed, tr.AskedSpeed, tr.AskedShare = false, 1100, 0.5
+		}
+		return tr
+	}
+	killed := run(66, 0)
+	killed.AskedSpeed, killed.AskedShare = 0, 0
+	for _, c := range []struct {
+		name       string
+		below      Trial
+		speeds     []float64
+		bar, given float64
+		times      int
+		want       int64
+	}{
+		{"near", run(67, 925), []float64{1508, 1244, 1374, 1619, 1439}, 2200, MarginBySpread, 0, 1},
+		{"nearer", run(65, 925), []float64{1508, 1144, 1374, 1619, 1439}, 2200, MarginBySpread, 0, 2},
+		{"bounded", run(50, 925), []float64{1508, 1144, 1374, 1619, 1439}, 2200, MarginBySpread, 0, 3},
+		{"far", run(67, 925), []float64{1808, 1744, 1774, 1819, 1739}, 2200, MarginBySpread, 0, 0},
+		{"a slower machine", run(67, 925), []float64{1508, 1244, 1374, 1619, 1439}, 1800, MarginBySpread, 0, 0},
+		{"twice", run(67, 925), []float64{1508, 1244, 1374, 1619, 1439}, 2200, MarginBySpread, mostSpeedMargins, 0},
+		{"given", run(67, 925), []float64{1508, 1244, 1374, 1619, 1439}, 2200, 0, 0, 0},
+		{"killed", killed, []float64{1508, 1244, 1374, 1619, 1439}, 2200, MarginBySpread, 0, 0},
+	} {
+		s := &Search{Margin: c.given, bar: c.bar, found: Found{Trials: []Trial{c.below}}}
+		found := confirmation{limit: 69 * mib, times: c.times}
+		for _, speed := range c.speeds {
+			found.runs = append(found.runs, run(69, speed))
+		}
+		if got := s.speedMargin(Setup{}, found); got != c.want*mib {
+			t.Errorf("%s: %.1f MiB, want %d", c.name, float64(got)/mib, c.want)
+		}
+	}
+}

@@ -179,8 +179,10 @@ type Search struct {
 	// Observe is told of each step; nil is nobody.
 	Observe func(Event)
 
-	found    Found
+	found Found
+	// baseline is what trials are judged by, bar its speed.
 	baseline *trial.Measured
+	bar      float64
 	// given is the application as given, best with the levers kept so far.
 	given, best point
 	// coming are the levers to be tried together after those that are being
