@@ -11,6 +11,8 @@ const (
 	// needed, and each of at most mostSpeedMargins from the spread of their speed.
 	mostMargin       = 0.03
 	mostSpeedMargins = 2
+	// nearPercent of the limit that was found is near it.
+	nearPercent = 110
 	// failureShare is the part of the recommended limit at which a run shows
 	// what failure looks like.
 	failureShare = 0.9
@@ -66,11 +68,13 @@ func (s *Search) withMargin() int64 {
 }
 
 // needSpread is by how much trials of the best setup differed in what they
-// needed.
+// needed, at limits near the one that was found: where memory abounds more of it
+// is taken.
 func (s *Search) needSpread() int64 {
 	var low, high int64
 	for _, t := range s.found.Trials {
-		if t.Passed && t.Phase != PhaseBaseline && t.Setup.Same(s.best.setup) {
+		near := t.LimitBytes <= s.best.limit()*nearPercent/100
+		if t.Passed && near && t.Phase != PhaseBaseline && t.Setup.Same(s.best.setup) {
 			if high = max(high, t.NeededBytes); low == 0 || t.NeededBytes < low {
 				low = t.NeededBytes
 			}
