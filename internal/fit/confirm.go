@@ -152,9 +152,10 @@ func (s *Search) settle(ctx context.Context, setup Setup, limit, below int64) (c
 }
 
 // speedMargin is what to add to a confirmed limit where speed decided on it: runs
-// just below were too slow. The slowest run should be as far above what is asked
-// for as it is below the median; how much faster more memory makes it, the run that
-// was too slow tells. 0 where that is so already, or the user has set the margin.
+// just below were too slow. The slowest run should be as many times as fast as is
+// asked for as the median is as fast as it; how much faster more memory makes it, the
+// run that was too slow tells. 0 where that is so already, or the user has set the
+// margin.
 func (s *Search) speedMargin(setup Setup, c confirmation) int64 {
 	slow := s.failBelow(setup, c.limit)
 	if s.Margin >= 0 || c.times == mostSpeedMargins || slow == nil || slow.AskedSpeed <= 0 {
@@ -169,7 +170,10 @@ func (s *Search) speedMargin(setup Setup, c confirmation) int64 {
 	for _, r := range c.runs {
 		slowest = min(slowest, r.Speed())
 	}
-	lacks := asked + (median - slowest) - slowest
+	if slowest <= 0 {
+		return 0
+	}
+	lacks := asked*median/slowest - slowest
 	rise := (median - slow.Speed()) / float64(c.limit-slow.LimitBytes)
 	if lacks <= 0 || rise <= 0 {
 		return 0

@@ -412,6 +412,7 @@ func TestSpeedMargin(t *testing.T) {
 		{"nearer", run(65, 925), []float64{1508, 1144, 1374, 1619, 1439}, 2200, MarginBySpread, 0, 2},
 		{"bounded", run(50, 925), []float64{1508, 1144, 1374, 1619, 1439}, 2200, MarginBySpread, 0, 3},
 		{"far", run(67, 925), []float64{1808, 1744, 1774, 1819, 1739}, 2200, MarginBySpread, 0, 0},
+		{"far, on a machine whose speed differs", run(67, 925), []float64{3076, 3975, 4787, 5607, 6008}, 3000, MarginBySpread, 0, 0},
 		{"a slower machine", run(67, 925), []float64{1508, 1244, 1374, 1619, 1439}, 1800, MarginBySpread, 0, 0},
 		{"twice", run(67, 925), []float64{1508, 1244, 1374, 1619, 1439}, 2200, MarginBySpread, mostSpeedMargins, 0},
 		{"given", run(67, 925), []float64{1508, 1244, 1374, 1619, 1439}, 2200, 0, 0, 0},
