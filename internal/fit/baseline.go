@@ -76,7 +76,7 @@ func (s *Search) findAsGiven(ctx context.Context) error {
 	goal, most := narrowing{phase: PhaseAsGiven, share: coarse, guess: s.guessAsGiven()}, givenTrials
 	if len(s.Levers) == 0 {
 		goal.share, most = s.fine(), s.room()
-		goal.guess = cmp.Or(s.GuessBytes, goal.guess)
+		goal.guess, goal.found = cmp.Or(s.GuessBytes, goal.guess), s.GuessBytes > 0
 	}
 	p, err := s.narrow(ctx, p, goal, most)
 	s.best = p

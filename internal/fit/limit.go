@@ -59,8 +59,10 @@ func (s *Search) cacheNeed(t Trial) int64 {
 type narrowing struct {
 	phase Phase
 	share float64 // the tolerance
-	// guess is the limit to try first.
+	// guess is the limit to try first; found says that it was found before: the
+	// first step away from it is a small one.
 	guess int64
+	found bool
 	// needs says that what the setup needs does not go by the limit, so that
 	// less than that need not be tried, and with all its page cache it passes.
 	needs bool
@@ -126,6 +128,9 @@ func (g narrowing) next(p point, left int) (int64, bool) {
 // step is how far to go away from the last trial: farther with each, and as fewer
 // are left.
 func (g narrowing) step(p point, last Trial, left int) int64 {
+	if g.found && len(g.made) == 1 {
+		return tolerance(last.LimitBytes, g.share)
+	}
 	away := max(g.guess-last.LimitBytes, last.LimitBytes-g.guess)
 	return max(2*tolerance(last.LimitBytes, g.share), last.LimitBytes/20/mib*mib, (g.enough(p)-g.low(p))>>left/mib*mib, 2*away)
 }

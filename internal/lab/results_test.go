@@ -83,3 +83,17 @@ func TestResultsRefuseOtherFiles(t *testing.T) {
 		}
 	}
 }
+
+// A later round can begin at what was found last.
+func TestLastOfACell(t *testing.T) {
+	r := &Results{have: map[string]bool{}}
+	for i, limit := range []float64{30, 40} {
+		rec := record("a", i+1)
+		rec.Values[limitMeasure] = limit
+		r.add(*rec)
+	}
+	r.add(*record("a", 3)) // found nothing
+	if a, b := r.last("a", limitMeasure), r.last("b", limitMeasure); a != 40 || b != 0 {
+		t.Errorf("%g and %g, want 40 and 0", a, b)
+	}
+}
