@@ -35,8 +35,7 @@ func (s *Search) runBaselines(ctx context.Context) error {
 		runs = append(runs, t)
 	}
 	s.found.Baseline = Median(runs)
-	m := s.found.Baseline.Measured
-	s.baseline, s.bar = &m, s.found.Baseline.Speed()
+	s.judge = &s.found.Baseline
 	if f := ledgerOf(s.found.Baseline, s.Facts.CPUs).Footprint; f != nil && s.Facts.Flags == nil {
 		s.Facts.Flags = f.Flags
 	}
@@ -76,7 +75,7 @@ func (s *Search) findAsGiven(ctx context.Context) error {
 	goal, most := narrowing{phase: PhaseAsGiven, share: coarse, guess: s.guessAsGiven()}, givenTrials
 	if len(s.Levers) == 0 {
 		goal.share, most = s.fine(), s.room()
-		goal.guess, goal.found = cmp.Or(s.GuessBytes, goal.guess), s.GuessBytes > 0
+		goal.guess, goal.near = cmp.Or(s.GuessBytes, goal.guess), s.GuessBytes > 0
 	}
 	p, err := s.narrow(ctx, p, goal, most)
 	s.best = p

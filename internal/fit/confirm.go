@@ -163,7 +163,7 @@ func (s *Search) speedMargin(setup Setup, c confirmation) int64 {
 	}
 	asked := slow.AskedSpeed
 	if slow.AskedShare > 0 {
-		asked = slow.AskedShare * s.bar
+		asked = slow.AskedShare * s.judge.Speed()
 	}
 	median := Median(c.runs).Speed()
 	slowest := median
@@ -218,7 +218,7 @@ func (s *Search) besideBaseline(ctx context.Context, slow Trial) (Trial, error) 
 		return slow, err
 	}
 	s.note("a baseline beside it was as slow: the machine has slowed, and the run is made again")
-	s.baseline, s.bar = &b.Measured, b.Speed()
+	s.judge = &b
 	again := slow.Attempt
 	again.Repeat = max(1, again.Repeat)
 	return s.once(ctx, again)

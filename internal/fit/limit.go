@@ -59,10 +59,10 @@ func (s *Search) cacheNeed(t Trial) int64 {
 type narrowing struct {
 	phase Phase
 	share float64 // the tolerance
-	// guess is the limit to try first; found says that it was found before: the
-	// first step away from it is a small one.
+	// guess is the limit to try first; near says that an earlier search found it:
+	// the first step away from it is a small one.
 	guess int64
-	found bool
+	near  bool
 	// needs says that what the setup needs does not go by the limit, so that
 	// less than that need not be tried, and with all its page cache it passes.
 	needs bool
@@ -128,7 +128,7 @@ func (g narrowing) next(p point, left int) (int64, bool) {
 // step is how far to go away from the last trial: farther with each, and as fewer
 // are left.
 func (g narrowing) step(p point, last Trial, left int) int64 {
-	if g.found && len(g.made) == 1 {
+	if g.near && len(g.made) == 1 {
 		return tolerance(last.LimitBytes, g.share)
 	}
 	away := max(g.guess-last.LimitBytes, last.LimitBytes-g.guess)

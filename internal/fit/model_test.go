@@ -418,7 +418,8 @@ func TestSpeedMargin(t *testing.T) {
 		{"given", run(67, 925), []float64{1508, 1244, 1374, 1619, 1439}, 2200, 0, 0, 0},
 		{"killed", killed, []float64{1508, 1244, 1374, 1619, 1439}, 2200, MarginBySpread, 0, 0},
 	} {
-		s := &Search{Margin: c.given, bar: c.bar, found: Found{Trials: []Trial{c.below}}}
+		judge := run(1024, c.bar)
+		s := &Search{Margin: c.given, judge: &judge, found: Found{Trials: []Trial{c.below}}}
 		found := confirmation{limit: 69 * mib, times: c.times}
 		for _, speed := range c.speeds {
 			found.runs = append(found.runs, run(69, speed))

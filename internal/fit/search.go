@@ -180,9 +180,8 @@ type Search struct {
 	Observe func(Event)
 
 	found Found
-	// baseline is what trials are judged by, bar its speed.
-	baseline *trial.Measured
-	bar      float64
+	// judge is the baseline that trials are judged by; nil until there is one.
+	judge *Trial
 	// given is the application as given, best with the levers kept so far.
 	given, best point
 	// coming are the levers to be tried together after those that are being
@@ -319,7 +318,7 @@ func (s *Search) try(ctx context.Context, a Attempt) (Trial, error) {
 func (s *Search) once(ctx context.Context, a Attempt) (Trial, error) {
 	a.Number = len(s.found.Trials) + 1
 	if a.Squeeze = s.squeezes(a.Phase); a.Phase != PhaseBaseline {
-		a.Baseline = s.baseline
+		a.Baseline = &s.judge.Measured
 	}
 	s.observe(Event{Attempt: a})
 	o, err := s.Trier.Try(ctx, a)
@@ -343,7 +342,7 @@ func (s *Search) once(ctx context.Context, a Attempt) (Trial, error) {
 func (s *Search) squeezes(p Phase) bool {
 	switch p {
 	case PhaseBaseline:
-		return s.baseline == nil
+		return s.judge == nil
 	case PhaseLever, PhaseRefine, PhaseAblation:
 		return slices.ContainsFunc(s.found.Trials, func(t Trial) bool { return t.CacheBytes > 0 })
 	}
