@@ -2,6 +2,8 @@ package doctor
 
 import (
 	"fmt"
+	"path/filepath"
+	"slices"
 	"strings"
 
 	"tare/internal/footprint"
@@ -140,7 +142,7 @@ func codeCacheReserved(p *patient) *Finding {
 // archiveAbsent: no class is taken from an archive.
 func archiveAbsent(p *patient) *Finding {
 	row := p.row(footprint.CDS)
-	if len(p.Flags) == 0 || row.ResidentBytes > 0 || row.ReservedBytes != nil && *row.ReservedBytes > 0 {
+	if len(p.Flags) == 0 || row.ResidentBytes > 0 || row.ReservedBytes != nil && *row.ReservedBytes > 0 || archiveUnused(p) != nil {
 		return nil
 	}
 	n := p.metadata()
@@ -161,6 +163,47 @@ func archiveAbsent(p *patient) *Finding {
 		Cost:   "the archive's file pages are resident as well, but shared, and dropped under pressure",
 		Source: sourceCDS,
 	}
+}
+
+// archiveUnused: the JVM was told to use an archive that it does not have mapped.
+// It goes on without one that is of another JDK, other jars or another collector,
+// and says nothing.
+func archiveUnused(p *patient) *Finding {
+	flag, name := p.unmappedArchive()
+	if flag == "" {
+		return nil
+	}
+	evidence := []string{fmt.Sprintf("-XX:%s names %s, and no such file is mapped", flag, name), p.metadataEvidence()}
+	if p.is("UseSharedSpaces", "false") {
+		evidence = append(evidence, "UseSharedSpaces is false: there is no archive at all")
+	}
+	why := "see why: -Xshare:on ends the JVM with the reason"
+	if p.major >= 24 {
+		why = "see why: -XX:AOTMode=on, or -Xshare:on for a .jsa, ends the JVM with the reason"
+	}
+	return &Finding{
+		Title:        "The class archive that was given is not in use: its classes are private memory, and the start is slower.",
+		BytesAtStake: p.metadata(), Certainty: Certain, Evidence: evidence,
+		Do:     []string{why, "make it anew with this JDK, these jars in this order, and this collector; one that is only being recorded comes with the next start"},
+		Cost:   "none",
+		Source: sourceCDS,
+	}
+}
+
+// unmappedArchive is a flag that names an archive, and its file, where that is not
+// mapped; "" where all are, or their names do not tell.
+func (p *patient) unmappedArchive() (flag, name string) {
+	archives := p.row(footprint.CDS).Children
+	for _, flag := range []string{"AOTCache", "SharedArchiveFile"} {
+		for file := range strings.SplitSeq(p.Flags[flag], string(filepath.ListSeparator)) { // a static and a dynamic one
+			name := linux.PrintableName(filepath.Base(file))
+			told := strings.HasSuffix(name, ".jsa") || strings.HasSuffix(name, ".aot")
+			if told && !strings.Contains(name, "%") && !slices.ContainsFunc(archives, func(c footprint.Child) bool { return c.Name == name }) {
+				return flag, name
+			}
+		}
+	}
+	return "", ""
 }
 
 // makeArchive says how this JDK gets an archive.
@@ -222,7 +265,7 @@ func names(children []footprint.Child) string {
 func archiveWithoutApp(p *patient) *Finding {
 	archives := p.row(footprint.CDS).Children
 	n := p.metadata()
-	if p.major < 13 || len(archives) == 0 || n < appBytes || !p.worth(n) {
+	if p.major < 13 || len(archives) == 0 || n < appBytes || !p.worth(n) || archiveUnused(p) != nil {
 		return nil
 	}
 	for _, a := range archives {

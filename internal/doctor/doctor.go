@@ -120,6 +120,7 @@ var rules = []struct {
 	{"code-cache-full", codeCacheFull},
 	{"code-cache-reserved", codeCacheReserved},
 	{"archive-absent", archiveAbsent},
+	{"archive-unused", archiveUnused},
 	{"archive-relocated", archiveRelocated},
 	{"archive-without-app", archiveWithoutApp},
 	{"limit-below-heap", limitBelowHeap},

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -124,6 +125,32 @@ func TestNoArchive(t *testing.T) {
 			}
 			if !strings.Contains(strings.Join(x.Do, " "), c.do) {
 				t.Errorf("%q", x.Do)
+			}
+		})
+	}
+}
+
+// An archive that the JVM is told to use, and does not; one that it does is none.
+func TestUnusedArchive(t *testing.T) {
+	made := filepath.Join(t.TempDir(), "app.jsa")
+	for _, c := range []struct {
+		major  int
+		option string
+		unused bool
+	}{
+		{17, "-XX:SharedArchiveFile=" + filepath.Join(t.TempDir(), "no.jsa"), true},
+		{25, "-XX:AOTCache=" + filepath.Join(t.TempDir(), "no.aot"), true},
+		{25, "-XX:SharedArchiveFile=" + made, false},
+	} {
+		t.Run(strconv.Itoa(c.major)+c.option[:8], func(t *testing.T) {
+			if !c.unused {
+				if out, err := exec.Command(jvmtest.Java(t, c.major), "-Xshare:dump", c.option).CombinedOutput(); err != nil {
+					t.Fatalf("%v: %s", err, out)
+				}
+			}
+			x, found := found(t, filler(t, c.major, 5, 10, "-Xmx64m", c.option))["archive-unused"]
+			if found != c.unused || found && x.Certainty != doctor.Certain {
+				t.Errorf("found: %v, %+v", found, x)
 			}
 		})
 	}

@@ -201,6 +201,13 @@ var ruleCases = []struct {
 	}, none, "", ""},
 	{"archive-absent", "not paged in", func(f change) { f.row(footprint.CDS).ResidentBytes = 0 }, none, "", ""},
 
+	{"archive-unused", "of other jars", func(f change) { f.Flags["SharedArchiveFile"] = "/app/other.jsa" }, 12 * mib, Certain, "-Xshare:on"},
+	{"archive-unused", "one of two", func(f change) { f.Flags["SharedArchiveFile"] = "/jdk/classes.jsa:/app/other.jsa" }, 12 * mib, Certain, "names other.jsa"},
+	{"archive-unused", "an AOT cache", func(f change) { f.JDK, f.Flags["AOTCache"] = "25.0.3", "app.aot" }, 12 * mib, Certain, "-XX:AOTMode=on"},
+	{"archive-unused", "in use", func(f change) { f.Flags["SharedArchiveFile"] = "/app/app.jsa" }, none, "", ""},
+	{"archive-unused", "a name that does not tell", func(f change) { f.Flags["SharedArchiveFile"] = "/app/archive" }, none, "", ""},
+	{"archive-unused", "of a process id", func(f change) { f.Flags["SharedArchiveFile"] = "/app/app%p.jsa" }, none, "", ""},
+
 	{"archive-relocated", "by default", func(f change) {
 		f.Flags["ArchiveRelocationMode"], f.row(footprint.CDS).AnonymousBytes = "1", 33*mib
 	}, 33 * mib, Certain, "-XX:ArchiveRelocationMode=0"},

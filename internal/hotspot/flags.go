@@ -109,7 +109,7 @@ const (
 // toldFlags are the flags that decide on memory, by the type that they have in
 // all versions (JDK: src/hotspot/share/runtime/globals.hpp and gc/*/).
 var toldFlags = map[string]flagKind{
-	"ActiveProcessorCount": intFlag, "AlwaysPreTouch": boolFlag, "ArchiveRelocationMode": intFlag,
+	"ActiveProcessorCount": intFlag, "AlwaysPreTouch": boolFlag, "AOTCache": textFlag, "ArchiveRelocationMode": intFlag,
 	"CICompilerCount": intFlag, "CompilerThreadStackSize": sizeFlag, "ConcGCThreads": intFlag,
 	"DisableAttachMechanism": boolFlag, "ExitOnOutOfMemoryError": boolFlag, "InitialHeapSize": sizeFlag,
 	"MaxDirectMemorySize": sizeFlag, "MaxHeapFreeRatio": intFlag, "MaxHeapSize": sizeFlag,
