@@ -1,6 +1,7 @@
 package fit
 
 import (
+	"cmp"
 	"context"
 )
 
@@ -39,8 +40,9 @@ func (s *Search) confirm(ctx context.Context) error {
 		return s.recommend(given.setup, given.limit(), g, err)
 	}
 	s.found.AsGiven = g.last()
-	if c, err = s.settle(ctx, best.setup, max(c.limit, start), g.limit); err != nil || c.passed() {
-		return s.recommend(best.setup, start, c, err)
+	again, err := s.settle(ctx, best.setup, max(c.limit, start), g.limit)
+	if again.failed = c.failed; err != nil || again.passed() {
+		return s.recommend(best.setup, start, again, err)
 	}
 	s.dropLevers("with all that is kept, fresh runs needed no less than as given")
 	return s.recommend(given.setup, given.limit(), g, nil)
@@ -99,9 +101,7 @@ func (s *Search) recommend(setup Setup, from int64, c confirmation, err error) e
 	if setup.Same(s.best.setup) {
 		s.found.MarginBytes = max(0, min(from, c.limit)-s.best.limit()) + c.margin
 	}
-	if c.limit > from+c.margin {
-		s.found.RaisedFrom = from
-	}
+	s.found.RaisedFrom = c.failed
 	s.found.FailBelow = s.failBelow(setup, c.limit)
 	return nil
 }
@@ -114,6 +114,8 @@ type confirmation struct {
 	// margin is what speedMargin added to the limit, in so many times.
 	margin int64
 	times  int
+	// failed is the first limit at which a run failed; 0 is none.
+	failed int64
 }
 
 func (c confirmation) passed() bool { return len(c.runs) > 0 && c.last().Passed }
@@ -145,6 +147,7 @@ func (s *Search) settle(ctx context.Context, setup Setup, limit, below int64) (c
 			continue
 		}
 		s.note("a confirming run at %d MiB was %s: the limit is raised", c.limit/mib, c.last().Verdict)
+		c.failed = cmp.Or(c.failed, c.limit)
 		step := max(mib, wholeMiB(int64(raise*float64(c.limit))))
 		c.limit = min(s.AmpleBytes, c.limit+step<<max(0, raises-1)) // the third and later raises are larger
 	}

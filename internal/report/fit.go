@@ -47,7 +47,7 @@ func answer(r *fit.Result, s Style) string {
 		text += " " + Limit(r.MarginBytes) + " of it are a margin."
 	}
 	if r.RaisedFrom > 0 {
-		text += " The search ended at " + Limit(r.RaisedFrom) + "; a confirming run failed there, so the limit was raised."
+		text += " A confirming run failed at " + Limit(r.RaisedFrom) + ", so the limit was raised."
 	}
 	return text
 }

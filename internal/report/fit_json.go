@@ -41,8 +41,8 @@ type FitJSON struct {
 	Levers        []leverJSON  `json:"levers"`
 	Trials        []trialJSON  `json:"trials"`
 	Confirmations []trialJSON  `json:"confirmations"`
-	// RaisedFromBytes is the limit that the search found, when confirming
-	// runs raised it.
+	// RaisedFromBytes is the first limit at which a confirming run failed,
+	// so that it was raised.
 	RaisedFromBytes *int64 `json:"raisedFromBytes"`
 	// MarginBytes is the part of LimitBytes that was added to the smallest
 	// limit that passed; AsGivenFailsBytes the largest limit that failed as
