@@ -328,6 +328,8 @@ const (
 	slowStart       = 10
 	slowJob         = 4
 	minReadyTimeout = 10 * time.Second
+	patience        = 4
+	minPatience     = 5 * time.Second
 	// trainGrace is how long a JVM may take to write its class archive.
 	trainGrace = 3 * time.Minute
 )
@@ -419,7 +421,8 @@ func asked(b trial.Broken) (speed, share float64) {
 
 // Limit limits a trial: its memory and, after the baseline, its deadline, to a
 // multiple of the baseline's start, or of a job's time. An application that needs
-// so much longer spends it on reclaim or collections, and is of no use.
+// so much longer is of no use; one that is seen to spend the time on reclaim or
+// collections is not waited for so long.
 func (a Attempt) Limit(spec *trial.Spec) {
 	spec.Limits.MemoryBytes = a.LimitBytes
 	if b := a.Baseline; b != nil {
@@ -427,6 +430,7 @@ func (a Attempt) Limit(spec *trial.Spec) {
 		if spec.ReadyTimeout == 0 || late < spec.ReadyTimeout {
 			spec.ReadyTimeout = late
 		}
+		spec.Patience = max(patience*b.Start, minPatience)
 	}
 }
 

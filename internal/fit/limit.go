@@ -47,10 +47,14 @@ func (s *Search) predict(t Trial) int64 {
 
 // cacheNeed is the page cache that an application cannot do without: what a
 // squeeze left, and room for what is read at once when it starts anew. Without a
-// squeeze it is taken to be as large a share as that of the trials as given.
+// squeeze it is what an earlier search found, or as large a share as that of the
+// trials as given.
 func (s *Search) cacheNeed(t Trial) int64 {
-	if t.CacheBytes > 0 {
+	switch {
+	case t.CacheBytes > 0:
 		return min(pageCache(t), t.CacheBytes+s.Facts.ReadAheadBytes)
+	case s.CacheBytes > 0:
+		return min(pageCache(t), s.CacheBytes)
 	}
 	return int64(s.cacheShare * float64(pageCache(t)))
 }

@@ -155,6 +155,9 @@ type Search struct {
 	// GuessBytes is where a search without levers begins, such as what an
 	// earlier one found; 0 is where the baseline points.
 	GuessBytes int64
+	// CacheBytes is the page cache that the application could not do without,
+	// where an earlier search with other options told; 0 is unknown.
+	CacheBytes int64
 	// Baselines is how many baselines are run, Confirmations how many fresh
 	// runs must pass at the end.
 	Baselines, Confirmations int
@@ -219,8 +222,8 @@ type Found struct {
 	Trials []Trial
 	// Confirmations are the fresh runs at LimitBytes.
 	Confirmations []Trial
-	// RaisedFrom is the limit that the search found, when confirming raised
-	// it; else 0.
+	// RaisedFrom is the first limit at which a confirming run failed, so that
+	// it was raised; 0 when none did.
 	RaisedFrom int64
 	// FailBelow is the largest limit that failed with Setup and is smaller
 	// than LimitBytes; nil when none was tried.

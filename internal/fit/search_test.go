@@ -171,30 +171,31 @@ func TestSearchTolerance(t *testing.T) {
 	}
 }
 
-// A search that is told where an earlier one ended begins there, and takes fewer
-// trials; one that was told wrong finds the same.
+// A search that is told where an earlier one ended, or what page cache an earlier
+// one found to be needed, begins there, and takes fewer trials; one that was told
+// wrong finds the same.
 func TestSearchBeginsAtAGuess(t *testing.T) {
 	trials := map[string]int{}
 	for seed := range uint64(50) {
-		for name, share := range map[string]float64{"none": 0, "right": 1, "far": 2} {
+		for name, told := range map[string]struct{ limit, cache float64 }{"none": {}, "limit": {limit: 1}, "far": {limit: 2}, "cache": {cache: 0.125}, "wrong cache": {cache: 0.25}} {
 			rng := rand.New(rand.NewPCG(seed, 11))
 			a := &simulated{rng: rng, needs: (100 + rng.Int64N(900)) * mib, live: 10 * mib, minHeap: 1}
 			a.fixed = a.needs / 4
 			s := a.search()
-			s.Levers, s.GuessBytes = nil, int64(share*float64(a.needs))
+			s.Levers, s.GuessBytes, s.CacheBytes = nil, int64(told.limit*float64(a.needs)), int64(told.cache*float64(a.needs))
 			f, err := s.Run(t.Context())
 			if err != nil {
 				t.Fatalf("seed %d: %v", seed, err)
 			}
 			first := f.Trials[DefaultBaselines].LimitBytes
-			if got := f.LimitBytes; got < a.needs || got > a.needs+2*tolerance(a.needs, s.fine())+mib || name == "right" && first != a.needs {
+			if got := f.LimitBytes; got < a.needs || got > a.needs+2*tolerance(a.needs, s.fine())+mib || (name == "limit" || name == "cache") && first != a.needs {
 				t.Errorf("seed %d, %s: %d MiB, needs %d; tried %d first", seed, name, got/mib, a.needs/mib, first/mib)
 			}
 			trials[name] += len(f.Trials)
 		}
 	}
 	t.Logf("trials: %v", trials)
-	if trials["right"] >= trials["none"] {
+	if trials["limit"] >= trials["none"] || trials["cache"] >= trials["none"] {
 		t.Errorf("trials: %v", trials)
 	}
 }

@@ -83,12 +83,12 @@ type machineJob struct {
 	Run     Run
 	Search  *Search
 	Measure []string
-	Guess   int64 `json:",omitempty"`
+	Hints   hints
 }
 
 // runInMachine boots a machine, runs one cell there by tare itself, and brings
 // its record back.
-func (l *Lab) runInMachine(ctx context.Context, run Run, at Place, guess int64) (*Record, error) {
+func (l *Lab) runInMachine(ctx context.Context, run Run, at Place, known hints) (*Record, error) {
 	java := at.Java
 	o, err := run.Machine.options()
 	if err != nil {
@@ -98,7 +98,7 @@ func (l *Lab) runInMachine(ctx context.Context, run Run, at Place, guess int64) 
 	if err != nil {
 		return nil, err
 	}
-	b, err := json.Marshal(machineJob{l.Dir, java, run, l.Experiment.Search, l.Experiment.Measure, guess})
+	b, err := json.Marshal(machineJob{l.Dir, java, run, l.Experiment.Search, l.Experiment.Measure, known})
 	if err != nil {
 		return nil, err
 	}
@@ -203,7 +203,7 @@ func RunJob(ctx context.Context, name string, r runner.Runner, w io.Writer) erro
 		return err
 	}
 	defer l.scratch.remove()
-	rec, err := l.measure(ctx, job.Run, Place{Runner: r, Java: job.Java, Dir: job.Dir, Env: os.Environ()}, job.Guess)
+	rec, err := l.measure(ctx, job.Run, Place{Runner: r, Java: job.Java, Dir: job.Dir, Env: os.Environ()}, job.Hints)
 	if err != nil {
 		return err
 	}

@@ -50,6 +50,7 @@ type observation struct {
 const (
 	rowPrefix, committedPrefix, nmtPrefix = "row.", "committed.", "nmt."
 	foundMeasure, limitMeasure            = "found", "limit"
+	neededMeasure                         = "cgroup-needed"
 )
 
 // Measures are the measures with a fixed name.
@@ -68,7 +69,7 @@ var Measures = []Measure{
 	{Name: "classes", Unit: Count, Help: "classes loaded at the end", value: count(func(f *footprint.Footprint) int64 { return f.Classes })},
 	{Name: "threads", Unit: Count, Help: "threads at the end", value: count(func(f *footprint.Footprint) int64 { return int64(f.Threads) })},
 	{Name: "cgroup-peak", Unit: Bytes, Help: "highest usage of the control group", value: ofTrial(func(r *trial.Result) float64 { return float64(r.PeakBytes) })},
-	{Name: "cgroup-needed", Unit: Bytes, Help: "highest usage of the control group less its page cache", value: ofTrial(func(r *trial.Result) float64 { return float64(r.NeededBytes) })},
+	{Name: neededMeasure, Unit: Bytes, Help: "highest usage of the control group less its page cache", value: ofTrial(func(r *trial.Result) float64 { return float64(r.NeededBytes) })},
 	{Name: "heap-live", Unit: Bytes, Help: "least heap that a collection left", value: positive(func(r *trial.Result) float64 { return float64(r.LiveBytes) })},
 	{Name: "start", Unit: Seconds, Help: "time until ready", value: positive(func(r *trial.Result) float64 { return r.ReadyAfter.Seconds() })},
 	{Name: "cpu-time", Unit: Seconds, Help: "processor time of the whole run", value: positive(func(r *trial.Result) float64 { return r.CPUTime.Seconds() })},

@@ -84,16 +84,46 @@ func TestResultsRefuseOtherFiles(t *testing.T) {
 	}
 }
 
-// A later round can begin at what was found last.
-func TestLastOfACell(t *testing.T) {
-	r := &Results{have: map[string]bool{}}
-	for i, limit := range []float64{30, 40} {
-		rec := record("a", i+1)
-		rec.Values[limitMeasure] = limit
-		r.add(*rec)
+// A search begins at what was found last in its cell, and knows the page cache that
+// its application could not do without in other cells.
+func TestHints(t *testing.T) {
+	e, err := Read(strings.NewReader(good), "x.yaml")
+	if err != nil {
+		t.Fatal(err)
 	}
-	r.add(*record("a", 3)) // found nothing
-	if a, b := r.last("a", limitMeasure), r.last("b", limitMeasure); a != 40 || b != 0 {
-		t.Errorf("%g and %g, want 40 and 0", a, b)
+	l := &Lab{Experiment: e, Results: &Results{have: map[string]bool{}}}
+	cell := func(jdk, xss string) Cell {
+		for _, c := range e.Cells() {
+			if c.Labels[0] == jdk && c.Labels[1] == xss && c.Labels[2] == "none" {
+				return c
+			}
+		}
+		t.Fatalf("no cell of JDK %s and %s", jdk, xss)
+		return Cell{}
+	}
+	for i, found := range []struct {
+		cell          Cell
+		limit, needed float64
+	}{
+		{cell("17", "512k"), 30, 20}, {cell("17", "512k"), 40, 28}, // the last counts
+		{cell("8", "512k"), 90, 10},
+	} {
+		rec := record(e.Hash(found.cell), i+1)
+		rec.Values[limitMeasure], rec.Values[neededMeasure] = found.limit, found.needed
+		l.Results.add(*rec)
+	}
+	l.Results.add(*record(e.Hash(cell("17", "512k")), 9)) // found nothing
+	for _, c := range []struct {
+		cell Cell
+		want hints
+	}{
+		{cell("17", "512k"), hints{LimitBytes: 40, CacheBytes: 12}},
+		{cell("17", "2m"), hints{CacheBytes: 12}},
+		{cell("8", "2m"), hints{CacheBytes: 80}},
+		{cell("25", "4m"), hints{}},
+	} {
+		if got := l.hints(c.cell); got != c.want {
+			t.Errorf("%s: %+v, want %+v", c.cell.Labels, got, c.want)
+		}
 	}
 }

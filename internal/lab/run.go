@@ -107,7 +107,7 @@ func (l *Lab) run(ctx context.Context, j Job, at Place) (*Record, error) {
 		run = l.runInMachine
 	}
 	hash := l.Experiment.Hash(j.Cell)
-	rec, err := run(ctx, j.Cell.Run, at, int64(l.Results.last(hash, limitMeasure)))
+	rec, err := run(ctx, j.Cell.Run, at, l.hints(j.Cell))
 	if err != nil {
 		return nil, err
 	}
@@ -119,12 +119,11 @@ func (l *Lab) run(ctx context.Context, j Job, at Place) (*Record, error) {
 	return rec, nil
 }
 
-// measure makes one run, or a search, on this machine; guess is the limit that an
-// earlier search of the same found, 0 without one. The record does not say yet
+// measure makes one run, or a search, on this machine. The record does not say yet
 // what cell it is of.
-func (l *Lab) measure(ctx context.Context, run Run, at Place, guess int64) (*Record, error) {
+func (l *Lab) measure(ctx context.Context, run Run, at Place, known hints) (*Record, error) {
 	rec := &Record{Schema: Schema, JDK: at.Java.Version, Runner: at.Runner.Name(), Image: at.Image, Machine: fit.ThisMachine(), Values: map[string]float64{}}
-	t := &tester{lab: l, run: run, at: at, guess: guess}
+	t := &tester{lab: l, run: run, at: at, hints: known}
 	var o *observation
 	var err error
 	if err = t.train(ctx); err == nil {
@@ -155,7 +154,7 @@ type tester struct {
 	lab    *Lab
 	run    Run
 	at     Place
-	guess  int64
+	hints  hints
 	trials int
 }
 

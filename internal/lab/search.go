@@ -4,9 +4,13 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"os"
+	"slices"
 	"strconv"
 
 	"tare/internal/fit"
+	"tare/internal/jvmopts"
 	"tare/internal/trial"
 )
 
@@ -31,8 +35,8 @@ func (t *tester) smallestLimit(ctx context.Context, wanted *Search) (*observatio
 	if err != nil {
 		return nil, err
 	}
-	s := &fit.Search{Trier: limitTrier{t}, AmpleBytes: spec.Limits.MemoryBytes, GuessBytes: t.guess, Baselines: 1, Tolerance: wanted.Tolerance,
-		Confirmations: cmp.Or(wanted.Confirmations, defaultConfirmations)}
+	s := &fit.Search{Trier: limitTrier{t}, AmpleBytes: spec.Limits.MemoryBytes, GuessBytes: t.hints.LimitBytes, CacheBytes: t.hints.CacheBytes, Baselines: 1,
+		Tolerance: wanted.Tolerance, Confirmations: cmp.Or(wanted.Confirmations, defaultConfirmations), Facts: fit.Facts{Given: t.given(spec.Env)}}
 	found, err := s.Run(ctx)
 	var baseline *fit.BaselineError
 	var unconfirmed *fit.UnconfirmedError
@@ -47,6 +51,44 @@ func (t *tester) smallestLimit(ctx context.Context, wanted *Search) (*observatio
 	limit := float64(found.LimitBytes)
 	median := fit.Median(found.Confirmations).Result
 	return &observation{trial: median, end: median.End, found: &limit, limit: &limit}, nil
+}
+
+// given are the run's options, as far as they can be read: those of an image's
+// own files cannot.
+func (t *tester) given(env []string) jvmopts.Options {
+	in := jvmopts.Input{Release: jvmopts.ParseRelease(t.at.Java.Version), Args: slices.Concat(t.run.Options, t.run.Command), Env: env, Dir: t.at.Dir}
+	if t.at.Image != "" {
+		in.ReadFile = func(string) ([]byte, error) { return nil, os.ErrNotExist }
+	}
+	o, _ := jvmopts.Read(in)
+	return o
+}
+
+// hints are what earlier searches for a limit tell a new one; 0 is unknown.
+type hints struct {
+	// LimitBytes is what the last of the same cell found, CacheBytes the page
+	// cache that the application could not do without in those of other cells.
+	LimitBytes, CacheBytes int64
+}
+
+// hints are what the results tell of a cell. They tell of page cache only where the
+// experiment measures limit and cgroup-needed.
+func (l *Lab) hints(c Cell) hints {
+	var caches []float64
+	application := func(r Run) string { return fmt.Sprintf("%q", slices.Concat([]string{string(r.JDK), string(r.Image)}, r.Command)) }
+	for _, other := range l.Experiment.Cells() {
+		hash := l.Experiment.Hash(other)
+		limit, needed := l.Results.last(hash, limitMeasure), l.Results.last(hash, neededMeasure)
+		if application(other.Run) == application(c.Run) && needed > 0 && limit > needed {
+			caches = append(caches, limit-needed)
+		}
+	}
+	h := hints{LimitBytes: int64(l.Results.last(l.Experiment.Hash(c), limitMeasure))}
+	if len(caches) > 0 {
+		slices.Sort(caches)
+		h.CacheBytes = int64(caches[len(caches)/2])
+	}
+	return h
 }
 
 // limitTrier tries limits. There is nothing to train.

@@ -4,10 +4,12 @@
 package trial
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
+	"sync"
 	"time"
 
 	"tare/internal/footprint"
@@ -20,6 +22,7 @@ const (
 	DefaultReadyTimeout = 120 * time.Second
 	DefaultStopGrace    = 10 * time.Second
 	logLines            = 20
+	patiencePoll        = time.Second
 )
 
 // Spec is one trial.
@@ -31,6 +34,9 @@ type Spec struct {
 	Limits       runner.Limits
 	Ready        Ready
 	ReadyTimeout time.Duration
+	// Patience is how long the application may take to be ready where reclaim
+	// or collections take the time; 0 is ReadyTimeout.
+	Patience time.Duration
 	// Job says that the application is to run to its end, within
 	// ReadyTimeout, and that its time is the measure: Ready and load are not
 	// for it.
@@ -189,6 +195,7 @@ type run struct {
 	sampler *sampler
 
 	ready   time.Duration // 0: not
+	waited  time.Duration // for it to be ready, where Patience ended; else 0
 	jobTime time.Duration
 	ended   bool
 	load    *load.Result
@@ -321,7 +328,32 @@ func (t *run) closeWindow(ctx context.Context) {
 func (t *run) awaitReady(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, t.readyTimeout()-time.Since(t.begin), errNotReady)
 	defer cancel()
-	return t.spec.Ready.wait(ctx, t.log)
+	if t.spec.Patience <= 0 {
+		return t.spec.Ready.wait(ctx, t.log)
+	}
+	hopeful, giveUp := context.WithCancelCause(ctx)
+	var watch sync.WaitGroup
+	defer watch.Wait()
+	defer giveUp(nil)
+	watch.Go(func() {
+		if t.losePatience(hopeful) {
+			giveUp(errNotReady)
+		}
+	})
+	return t.spec.Ready.wait(hopeful, t.log)
+}
+
+// losePatience returns true when Patience has ended and reclaim or collections
+// take the time, false when ctx ends first.
+func (t *run) losePatience(ctx context.Context) bool {
+	for wait := t.spec.Patience - time.Since(t.begin); sleep(ctx, wait) == nil; wait = patiencePoll {
+		w := t.sampler.end(ctx, int64(os.Getpagesize()))
+		if _, lost := whereTimeWent(Evidence{LimitBytes: t.spec.Limits.MemoryBytes, Window: w.length, GCTime: w.gcTime, Stalled: w.stalled, RefaultBytes: w.refault}); lost {
+			t.waited = time.Since(t.begin).Round(time.Second)
+			return true
+		}
+	}
+	return false
 }
 
 func (t *run) readyTimeout() time.Duration {
@@ -349,7 +381,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 func (t *run) result(u runner.Usage) *Result {
 	e := Evidence{
 		LimitBytes: t.spec.Limits.MemoryBytes, OOMKills: u.OOMKills, Ended: t.ended, Exit: t.proc.Exit(),
-		Ready: t.ready > 0, ReadyAfter: t.ready, ReadyTimeout: t.readyTimeout(), Log: t.log.result(logLines),
+		Ready: t.ready > 0, ReadyAfter: t.ready, ReadyTimeout: cmp.Or(t.waited, t.readyTimeout()), Log: t.log.result(logLines),
 		Window: t.window.length, GCTime: t.window.gcTime, Collections: t.window.collections,
 		Stalled: t.window.stalled, RefaultBytes: t.window.refault, Others: t.window.others, Load: t.load,
 	}

@@ -271,6 +271,39 @@ func TestTrialSaysWhatIsWrong(t *testing.T) {
 	})
 }
 
+// A start that reclaim holds up is given up when patience ends, one that only takes
+// long is not.
+func TestPatience(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "larger-than-the-limit")
+	if err := os.WriteFile(file, make([]byte, 64<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ready, err := ParseReady("log:never")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name, script string
+		timeout      time.Duration
+		want         Verdict
+		words        string
+	}{
+		{"reads again what was reclaimed", `while cat "$0"; do :; done >/dev/null`, time.Hour, Stalled, "were read again after they had been reclaimed"},
+		{"sleeps", "exec sleep 3600", 4 * time.Second, NeverReady, "not ready after 4s"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			res, err := Run(t.Context(), testRunner(t), Spec{Args: []string{"/bin/sh", "-c", c.script, file}, Dir: t.TempDir(),
+				Limits: runner.Limits{MemoryBytes: 24 << 20}, Ready: ready, ReadyTimeout: c.timeout, Patience: 2 * time.Second})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if res.Verdict != c.want || !strings.Contains(strings.Join(res.Evidence, "\n"), c.words) {
+				t.Errorf("%s %q", res.Verdict, res.Evidence)
+			}
+		})
+	}
+}
+
 func testRunner(t *testing.T) runner.Runner {
 	t.Helper()
 	r, err := runner.NewCgroup(runner.CgroupOptions{})
