@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"tare/internal/linux"
 )
 
 // Write writes docs/results/NAME.md, below the working directory.
@@ -48,24 +50,10 @@ func machine() string {
 		"Linux " + kernel + " " + runtime.GOARCH,
 		runtime.Version(),
 	}
-	if pagesOut() {
+	if linux.PagesOutIdle("/sys") {
 		parts = append(parts, "a kernel that pages out what is not used for a while (DAMON)")
 	}
 	return strings.Join(parts, ", ")
-}
-
-// pagesOut says whether the kernel reclaims memory that is not used, be there
-// ever so much free (Documentation/admin-guide/mm/damon/usage.rst).
-func pagesOut() bool {
-	actions, _ := filepath.Glob("/sys/kernel/mm/damon/admin/kdamonds/*/contexts/*/schemes/*/action")
-	for _, file := range actions {
-		action, _ := os.ReadFile(file)
-		state, _ := os.ReadFile(filepath.Join(filepath.Dir(file), "../../../../state"))
-		if strings.TrimSpace(string(action)) == "pageout" && strings.TrimSpace(string(state)) == "on" {
-			return true
-		}
-	}
-	return false
 }
 
 // field is the value of the first line "name : value" of a file.

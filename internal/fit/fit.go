@@ -21,6 +21,7 @@ import (
 
 	"tare/internal/footprint"
 	"tare/internal/jvmopts"
+	"tare/internal/linux"
 	"tare/internal/load"
 	"tare/internal/runner"
 	"tare/internal/trial"
@@ -175,6 +176,10 @@ func Run(ctx context.Context, c Config) (*Result, error) {
 	if kib := c.readAhead(); kib >= largeReadAhead {
 		res.Warnings = append(res.Warnings, fmt.Sprintf("the disk of the JDK reads ahead %d KiB at a time, where 128 is usual: near the limit reclaim costs more "+
 			"here than elsewhere, and class archives save less; fit on a disk like that of production, or blockdev --setra 256 this one", kib))
+	}
+	if linux.PagesOutIdle("/sys") {
+		res.Warnings = append(res.Warnings, "this machine's kernel pages out what was not used for a while, be there ever so much free memory (DAMON): "+
+			"in long trials less page cache is counted than elsewhere")
 	}
 	return res, err
 }

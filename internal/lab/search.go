@@ -75,7 +75,9 @@ type hints struct {
 // experiment measures limit and cgroup-needed.
 func (l *Lab) hints(c Cell) hints {
 	var caches []float64
-	application := func(r Run) string { return fmt.Sprintf("%q", slices.Concat([]string{string(r.JDK), string(r.Image)}, r.Command)) }
+	application := func(r Run) string {
+		return fmt.Sprintf("%q", slices.Concat([]string{string(r.JDK), string(r.Image)}, r.Command))
+	}
 	for _, other := range l.Experiment.Cells() {
 		hash := l.Experiment.Hash(other)
 		limit, needed := l.Results.last(hash, limitMeasure), l.Results.last(hash, neededMeasure)
