@@ -6,10 +6,15 @@ import (
 	"slices"
 
 	"tare/internal/jvmopts"
+	"tare/internal/trial"
 )
 
 const (
 	maxSpread = 0.15
+	// steadySpread is how much the baselines of a machine may differ whose speed is
+	// taken to stay as it is for steadyTrials trials.
+	steadySpread = 0.05
+	steadyTrials = 2
 	// givenTrials is how many trials may go into the smallest limit as
 	// given, which is only compared with.
 	givenTrials = 2
@@ -35,7 +40,7 @@ func (s *Search) runBaselines(ctx context.Context) error {
 		runs = append(runs, t)
 	}
 	s.found.Baseline = Median(runs)
-	s.judge = &s.found.Baseline
+	s.judge, s.unsteady = &s.found.Baseline, spread(runs) > steadySpread
 	if f := ledgerOf(s.found.Baseline, s.Facts.CPUs).Footprint; f != nil && s.Facts.Flags == nil {
 		s.Facts.Flags = f.Flags
 	}
@@ -65,6 +70,41 @@ func spread(trials []Trial) float64 {
 		return 0
 	}
 	return high/low - 1
+}
+
+// doubts says that a trial may have been too slow only because the machine has
+// slowed since the baseline. Before the confirming runs a baseline beside it takes
+// one of few trials: there it must be that nothing else tells why it was slow, and
+// that the baselines differed or the last is a while ago.
+func (s *Search) doubts(t Trial) bool {
+	switch {
+	case t.AskedShare <= 0: // it was not, or was not to be as fast as a baseline
+		return false
+	case t.Phase == PhaseConfirm:
+		return true
+	}
+	last := 0
+	for _, t := range s.found.Trials {
+		if t.Phase == PhaseBaseline {
+			last = t.Number
+		}
+	}
+	return t.Verdict == trial.TooSlow && s.room() >= 2 && (s.unsteady || t.Number-last > steadyTrials)
+}
+
+// besideBaseline makes a baseline beside a run that was too slow: the machine may
+// have slowed since the first. Where the run was fast enough beside that, it is
+// made again, and what comes is judged by that baseline.
+func (s *Search) besideBaseline(ctx context.Context, slow Trial) (Trial, error) {
+	b, err := s.once(ctx, Attempt{Phase: PhaseBaseline, LimitBytes: s.AmpleBytes})
+	if err != nil || !b.Passed || slow.Speed() < slow.AskedShare*b.Speed() {
+		return slow, err
+	}
+	s.note("a baseline beside it was as slow: the machine has slowed, and the run is made again")
+	s.judge = &b
+	again := slow.Attempt
+	again.Repeat = max(1, again.Repeat)
+	return s.once(ctx, again)
 }
 
 // findAsGiven finds about the smallest limit with nothing added, and how much

@@ -198,9 +198,6 @@ func (s *Search) confirmAt(ctx context.Context, setup Setup, limit int64) ([]Tri
 	var runs []Trial
 	for range s.Confirmations {
 		t, err := s.try(ctx, Attempt{Phase: PhaseConfirm, Setup: setup, LimitBytes: limit})
-		if err == nil && t.AskedShare > 0 {
-			t, err = s.besideBaseline(ctx, t)
-		}
 		if err != nil {
 			return nil, err
 		}
@@ -210,21 +207,6 @@ func (s *Search) confirmAt(ctx context.Context, setup Setup, limit int64) ([]Tri
 		}
 	}
 	return runs, nil
-}
-
-// besideBaseline makes a baseline beside a run that was too slow: the machine may
-// have slowed since the first. Where the run was fast enough beside that, it is
-// made again, and what comes is judged by that baseline.
-func (s *Search) besideBaseline(ctx context.Context, slow Trial) (Trial, error) {
-	b, err := s.once(ctx, Attempt{Phase: PhaseBaseline, LimitBytes: s.AmpleBytes})
-	if err != nil || !b.Passed || slow.Speed() < slow.AskedShare*b.Speed() {
-		return slow, err
-	}
-	s.note("a baseline beside it was as slow: the machine has slowed, and the run is made again")
-	s.judge = &b
-	again := slow.Attempt
-	again.Repeat = max(1, again.Repeat)
-	return s.once(ctx, again)
 }
 
 // showFailure makes one run below the recommendation: it should fail.

@@ -185,6 +185,8 @@ type Search struct {
 	found Found
 	// judge is the baseline that trials are judged by; nil until there is one.
 	judge *Trial
+	// unsteady says that the baselines differed.
+	unsteady bool
 	// given is the application as given, best with the levers kept so far.
 	given, best point
 	// coming are the levers to be tried together after those that are being
@@ -302,9 +304,19 @@ func (s *Search) room() int {
 	return max(0, left)
 }
 
-// try makes one trial, and again when chance had a hand in it: when it missed
-// narrowly, or passed with pages that another process paid for.
+// try makes one trial, with a baseline beside it where it was too slow and the
+// machine may have slowed.
 func (s *Search) try(ctx context.Context, a Attempt) (Trial, error) {
+	t, err := s.withoutChance(ctx, a)
+	if err != nil || !s.doubts(t) {
+		return t, err
+	}
+	return s.besideBaseline(ctx, t)
+}
+
+// withoutChance makes one trial, and again when chance had a hand in it: when it
+// missed narrowly, or passed with pages that another process paid for.
+func (s *Search) withoutChance(ctx context.Context, a Attempt) (Trial, error) {
 	for repeat := 0; ; repeat++ {
 		a.Repeat = repeat
 		t, err := s.once(ctx, a)
