@@ -141,6 +141,7 @@ func (m *model) Try(ctx context.Context, a Attempt) (Outcome, error) {
 			fail(trial.Stalled)
 		}
 		o.AskedSpeed, o.AskedShare = 0.9*float64(a.Baseline.Load.OK)/10, 0.9
+		o.Narrow = o.Verdict == trial.TooSlow && speed > 0.85*o.AskedSpeed
 	}
 	if max < m.live*11/10 || m.ooms && max < 2*m.live {
 		fail(trial.OutOfMemory)
@@ -403,7 +404,7 @@ func TestSlowerMachineRaisesNothing(t *testing.T) {
 // costs some of what is found on a steady one, and not most of it.
 func TestUnsteadyMachine(t *testing.T) {
 	const runs = 200
-	for drift, most := range map[float64]float64{0: 0.78, 0.1: 0.82, 0.3: 0.9} {
+	for drift, most := range map[float64]float64{0: 0.75, 0.1: 0.78, 0.3: 0.86} {
 		var logs float64
 		unconfirmed := 0
 		for seed := range uint64(runs) {

@@ -315,14 +315,16 @@ func (s *Search) try(ctx context.Context, a Attempt) (Trial, error) {
 }
 
 // withoutChance makes one trial, and again when chance had a hand in it: when it
-// missed narrowly, or passed with pages that another process paid for.
+// missed narrowly, or passed with pages that another process paid for. Before the
+// confirming runs one that was just slower than a share of the baseline is not made
+// again: trials are few, and a limit that is a little too large passes there.
 func (s *Search) withoutChance(ctx context.Context, a Attempt) (Trial, error) {
 	for repeat := 0; ; repeat++ {
 		a.Repeat = repeat
 		t, err := s.once(ctx, a)
 		// At the limit as given, where levers are tried, lent pages are no matter.
 		stray := t.Passed && a.Phase != PhaseLever && t.UnpaidBytes > s.unpaid+strayUnpaid
-		again := t.Narrow || stray && !s.lent
+		again := t.Narrow && (t.AskedShare == 0 || a.Phase == PhaseConfirm) || stray && !s.lent
 		s.lent = s.lent || stray && repeat > 0
 		if err != nil || !again || repeat >= maxRepeats || a.Phase != PhaseConfirm && s.room() == 0 {
 			return t, err
