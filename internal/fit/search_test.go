@@ -297,6 +297,16 @@ func TestSearchEnds(t *testing.T) {
 	if a.trials != 1 {
 		t.Errorf("%d baselines after the first failed", a.trials)
 	}
+	// A baseline that does not meet the objective has a second chance.
+	for chances := range 3 {
+		a = &simulated{rng: rand.New(rand.NewPCG(1, 1)), needs: 200 * mib, live: 1}
+		s := a.search()
+		s.Trier = &unlucky{Trier: s.Trier, left: chances}
+		_, err := s.Run(t.Context())
+		if failed := errors.As(err, &b); failed != (chances == 2) || failed && (a.trials != 2 || b.Trial.Verdict != trial.Errors) {
+			t.Errorf("%d baselines with errors: %v after %d trials", chances, err, a.trials)
+		}
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	a = &simulated{rng: rand.New(rand.NewPCG(1, 1)), needs: 200 * mib, live: 1}
 	s := a.search()
@@ -317,6 +327,21 @@ func TestSearchEnds(t *testing.T) {
 	if !errors.As(err, &u) || f.LimitBytes != 0 {
 		t.Errorf("unconfirmed: %v, limit %d", err, f.LimitBytes)
 	}
+}
+
+// unlucky is a Trier whose first trials fail by errors.
+type unlucky struct {
+	Trier
+	left int
+}
+
+func (u *unlucky) Try(ctx context.Context, a Attempt) (Outcome, error) {
+	o, err := u.Trier.Try(ctx, a)
+	if u.left > 0 {
+		o.Passed, o.Verdict = false, trial.Errors
+		u.left--
+	}
+	return o, err
 }
 
 type unconfirming struct{ Trier }
