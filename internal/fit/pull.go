@@ -159,7 +159,7 @@ func (s *Search) pull(ctx context.Context, levers []Lever) error {
 	switch {
 	case reason == "":
 		s.keep(added, t)
-	case len(added) > 1 && heap >= 0 && heapTooSmall(t):
+	case len(added) > 1 && heap >= 0 && heapTooSmall(t) && !hopeless(t):
 		s.dropTried(added[heap:heap+1], t, reason)
 		return s.pull(ctx, leversOf(slices.Delete(added, heap, heap+1)))
 	case len(added) > 1:
@@ -368,7 +368,7 @@ func (s *Search) tryLevers(ctx context.Context, added []LeverResult) (Trial, err
 	}
 	t, err := s.try(ctx, a)
 	i := slices.IndexFunc(added, func(r LeverResult) bool { return r.Lever.sizesHeap() })
-	if err != nil || i < 0 || !heapTooSmall(t) || s.room() <= s.reserve() {
+	if err != nil || i < 0 || !heapTooSmall(t) || hopeless(t) || s.room() <= s.reserve() {
 		return t, err
 	}
 	added[i].Setup = added[i].Lever.setup(s.largerHeap(t))
@@ -379,6 +379,11 @@ func (s *Search) tryLevers(ctx context.Context, added []LeverResult) (Trial, err
 // heapTooSmall says that a larger heap may help.
 func heapTooSmall(t Trial) bool {
 	return t.Verdict == trial.OutOfMemory || t.Verdict == trial.Thrashing || t.Verdict == trial.TooSlow && gcShareOf(t) > 1-KneeShare
+}
+
+// hopeless says that a setup that was too slow would be so with any heap.
+func hopeless(t Trial) bool {
+	return t.Verdict == trial.TooSlow && t.Speed()/(1-gcShareOf(t)) < t.AskedSpeed
 }
 
 // largerHeap are the sizes to try after a trial with too small a heap: as fast as
