@@ -50,13 +50,14 @@ func (s *Search) confirm(ctx context.Context) error {
 
 // withMargin is the limit that was found with the margin added, but with levers
 // less than as given. Where trials ran out before any limit below the one that
-// levers are tried at passed, confirming begins half way to the largest that
-// failed.
+// levers are tried at passed, confirming begins half way from the largest that
+// failed to what was enough, or to the limit as given.
 func (s *Search) withMargin() int64 {
 	limit := s.best.limit()
 	if !s.best.setup.empty() && limit >= s.leverLimit() {
-		low := narrowing{needs: true}.low(s.best)
-		return max(low+mib, (low+s.given.limit())/2/mib*mib)
+		g := narrowing{needs: true}
+		low, high := g.low(s.best), min(g.high(s.best), s.given.limit())
+		return max(low+mib, (low+high)/2/mib*mib)
 	}
 	margin := s.Margin
 	if margin < 0 {

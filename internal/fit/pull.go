@@ -20,6 +20,9 @@ const (
 	// largeSaving is the share of what is needed that is worth a limit found
 	// less closely.
 	largeSaving = 0.20
+	// boldSaving is the share of what is needed for which a lever that may cost
+	// speed is tried with those that do not.
+	boldSaving = 0.10
 )
 
 // worthATrial is the least saving for which a lever is tried.
@@ -70,7 +73,7 @@ func (s *Search) bold(slow []Lever) []Lever {
 	var bold []Lever
 	for _, l := range slow {
 		covered := slices.ContainsFunc(bold, func(b Lever) bool { return slices.Contains(covers[l.ID], b.ID) })
-		if n := ledger.bound(l); !covered && n != nil && float64(*n) >= largeSaving*float64(s.predict(s.best.at)) {
+		if n := ledger.bound(l); !covered && n != nil && float64(*n) >= boldSaving*float64(s.predict(s.best.at)) {
 			bold = append(bold, l)
 		}
 	}
