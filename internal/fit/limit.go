@@ -12,8 +12,8 @@ const (
 	coarse = 0.05
 	// floorBytes is a limit that no JVM starts in.
 	floorBytes = 8 * mib
-	// leastReserve and mostReserve bound the trials kept for the end.
-	leastReserve, mostReserve = 3, 4
+	// reserve is how many trials are kept for finding the limit at the end.
+	reserve = 3
 	// sureToFail is the share of what a trial needed without any page cache
 	// below which a limit need not be tried: the rest is for what chance and
 	// the trial's samples leave open.
@@ -226,21 +226,10 @@ func (g narrowing) low(p point) int64 {
 	return max(p.fails, floorBytes, min(p.limit()-mib, sure))
 }
 
-// reserve is how many trials finding the limit takes: as many as halving takes
-// from what is needed for sure to what is enough for sure.
-func (s *Search) reserve() int {
-	t := s.best.at
-	n := 0
-	for width := pageCache(t) + t.NeededBytes/25; width > tolerance(t.NeededBytes, s.fine()); width /= 2 {
-		n++
-	}
-	return min(max(n, leastReserve), mostReserve)
-}
-
 // findLimit finds the smallest limit with all levers that were kept, from what
 // their last trial needed.
 func (s *Search) findLimit(ctx context.Context) error {
-	s.expect(s.reserve())
+	s.expect(reserve)
 	g := narrowing{phase: PhaseRefine, share: s.fine(), guess: s.predict(s.best.at), needs: s.heapSettled() || s.best.setup.heapBytes() > 0}
 	var err error
 	s.best, err = s.narrow(ctx, s.best, g, s.room())

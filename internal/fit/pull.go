@@ -17,9 +17,6 @@ const (
 	// it must be, that is worth a trial.
 	leastSaving = 0.01
 	leastBytes  = 2 * mib
-	// largeSaving is the share of what is needed that is worth a limit found
-	// less closely.
-	largeSaving = 0.20
 	// boldSaving is the share of what is needed for which a lever that may cost
 	// speed is tried with those that do not.
 	boldSaving = 0.10
@@ -40,7 +37,7 @@ func (s *Search) leverLimit() int64 {
 // a trial tells what is needed and how fast it is.
 func (s *Search) pullLevers(ctx context.Context) error {
 	fast, slow, files := bundles(s.openLevers())
-	s.expect(2 + len(slow) + s.reserve())
+	s.expect(2 + len(slow) + reserve)
 	bold := s.bold(slow)
 	slow = slices.DeleteFunc(slow, func(l Lever) bool { return slices.ContainsFunc(bold, l.same) })
 	if err := s.pull(ctx, slices.Concat(fast, bold)); err != nil {
@@ -197,21 +194,17 @@ func split(levers []Lever) (one, other []Lever) {
 const noTrialLeft = "no trial was left for it (--trials, --budget)"
 
 // reserveBeside is how many trials are kept when levers could be tried: for
-// levers to come that promise more, and for finding the limit; for that the
-// fewest, where these may save more than the limit would be off by.
+// finding the limit, and for levers to come that promise more.
 func (s *Search) reserveBeside(levers []Lever) int {
 	ledger := s.ledger()
 	sum := ledger.bounds(levers)
-	kept := 0
+	kept := reserve
 	for _, later := range s.coming {
 		if ledger.bounds(later) > sum {
 			kept++
 		}
 	}
-	if float64(sum) > largeSaving*float64(s.predict(s.best.at)) {
-		return leastReserve + kept
-	}
-	return s.reserve() + kept
+	return kept
 }
 
 // bounds is the most that levers could save together, as far as that is known.
@@ -371,7 +364,7 @@ func (s *Search) tryLevers(ctx context.Context, added []LeverResult) (Trial, err
 	}
 	t, err := s.try(ctx, a)
 	i := slices.IndexFunc(added, func(r LeverResult) bool { return r.Lever.sizesHeap() })
-	if err != nil || i < 0 || !heapTooSmall(t) || hopeless(t) || s.room() <= s.reserve() {
+	if err != nil || i < 0 || !heapTooSmall(t) || hopeless(t) || s.room() <= reserve {
 		return t, err
 	}
 	added[i].Setup = added[i].Lever.setup(s.largerHeap(t))
@@ -539,7 +532,7 @@ func (s *Search) nextHeap(tooSmall int64) (int64, string) {
 		return 0, "no trial told of collections"
 	case has-heap < s.worthATrial():
 		return 0, fmt.Sprintf("by the curve of collections %d MiB is right for %d MiB alive", has/mib, s.live(s.best)/mib)
-	case s.room() <= s.reserve():
+	case s.room() <= reserve:
 		return 0, noTrialLeft
 	}
 	return heap, ""
