@@ -404,7 +404,7 @@ func TestSlowerMachineRaisesNothing(t *testing.T) {
 // costs some of what is found on a steady one, and not most of it.
 func TestUnsteadyMachine(t *testing.T) {
 	const runs = 200
-	for drift, most := range map[float64]float64{0: 0.75, 0.1: 0.78, 0.3: 0.86} {
+	for drift, most := range map[float64]float64{0: 0.72, 0.1: 0.76, 0.3: 0.85} {
 		var logs float64
 		unconfirmed := 0
 		for seed := range uint64(runs) {
