@@ -240,6 +240,7 @@ var Levers = []Lever{
 		Options: []string{"-XX:ReservedCodeCacheSize={code}m"},
 		Why:     "code that is rarely used is dropped",
 		Cost:    "it is compiled again when it is needed",
+		Breaks:  "code for longer or other load than the trials' may fill it, and is interpreted then",
 		Slows:   true, Since: feature(8), Flag: "ReservedCodeCacheSize", Rows: []footprint.Owner{footprint.CodeCache}, bound: boundCode,
 	},
 	{

@@ -39,6 +39,7 @@ type model struct {
 	// fast; 0 is never.
 	slowsAfter, trials int
 	bareLimits         bool // no footprint can be taken
+	codeFills          bool // a smaller code cache is full
 	ooms               bool // it cannot do with a heap below two live sets
 }
 
@@ -75,6 +76,9 @@ func (m *model) rows(s Setup, limit int64) []footprint.Row {
 	}
 	if m.has(s, "-XX:TieredStopAtLevel=1") {
 		code, compilers = code/2, 0
+	}
+	if m.has(s, "-XX:ReservedCodeCacheSize=") {
+		code = code * 3 / 4
 	}
 	if m.has(s, "MALLOC_ARENA_MAX=1") {
 		free /= 4
@@ -155,7 +159,7 @@ func (m *model) Try(ctx context.Context, a Attempt) (Outcome, error) {
 	if a.LimitBytes < need || !m.soft && a.LimitBytes < need+working {
 		fail(trial.OOMKilled)
 	}
-	o.Result = &trial.Result{GCShare: &share, Verdict: o.Verdict}
+	o.Result = &trial.Result{GCShare: &share, Verdict: o.Verdict, CodeCacheFull: m.codeFills && m.has(a.Setup, "-XX:ReservedCodeCacheSize=")}
 	if !m.bareLimits {
 		o.Result.Peak = &footprint.Footprint{Rows: m.rows(a.Setup, a.LimitBytes), Collector: "G1", Flags: map[string]string{"TieredStopAtLevel": "4",
 			"ArchiveRelocationMode": "1", "CICompilerCount": "3", "ParallelGCThreads": "1", "ReservedCodeCacheSize": "251658240"}}
@@ -280,7 +284,11 @@ func TestAblation(t *testing.T) {
 	m := newModel(rand.New(rand.NewPCG(4, 1)))
 	m.squeezes, m.cacheNeed, m.archiveNeed, m.gcCost = false, 0.3, 0.3, 0
 	m.c1, m.compilers, m.meta, m.live, m.heap, m.gc = 1, 40*mib, 60*mib, 20*mib, 150*mib, 10*mib
-	s := &Search{Trier: m, Levers: Levers, AmpleBytes: 1024 * mib, Baselines: 1, Confirmations: 2, Ablation: true, Seed: 7, Facts: Facts{Release: jvmopts.ParseRelease("17.0.15")}}
+	levers, err := SelectLevers(Levers, "-code") // it takes a part of what C1 alone saves
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &Search{Trier: m, Levers: levers, AmpleBytes: 1024 * mib, Baselines: 1, Confirmations: 2, Ablation: true, Seed: 7, Facts: Facts{Release: jvmopts.ParseRelease("17.0.15")}}
 	f, err := s.Run(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -336,6 +344,23 @@ func TestHeapKeepsItsTrial(t *testing.T) {
 		heap, code := result(heapLever), result("code")
 		if *code.BoundBytes >= *heap.BoundBytes || code.Trial > 0 && heap.Reason == noTrialLeft {
 			t.Errorf("with %d trials: code %+v, heap %+v", most, code, heap)
+		}
+	}
+}
+
+// A code cache that was full in a trial is no saving, though all was served.
+func TestFullCodeCacheIsDropped(t *testing.T) {
+	for _, fills := range []bool{false, true} {
+		m := newModel(rand.New(rand.NewPCG(4, 1)))
+		m.live, m.heap, m.code, m.gcCost, m.codeFills = 20*mib, 150*mib, 42*mib, mib/2, fills
+		s := &Search{Trier: m, Levers: Levers, AmpleBytes: 1024 * mib, Baselines: 1, Confirmations: 1, MaxTrials: 20, Facts: Facts{Release: jvmopts.ParseRelease("17.0.15")}}
+		f, err := s.Run(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		i := slices.IndexFunc(f.Levers, func(l LeverResult) bool { return l.Lever.ID == "code" })
+		if l := f.Levers[i]; l.Trial == 0 || l.Kept == fills || fills && l.Reason != "the code cache was full" {
+			t.Errorf("fills: %v, %+v", fills, l)
 		}
 	}
 }

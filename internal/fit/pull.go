@@ -409,6 +409,9 @@ func (s *Search) refuse(t Trial) string {
 	if !t.Passed {
 		return fmt.Sprintf("%s at %d MiB", t.Verdict, t.LimitBytes/mib)
 	}
+	if t.Result != nil && t.Result.CodeCacheFull {
+		return "the code cache was full"
+	}
 	before, after := s.predict(s.best.at), s.predict(t)
 	if before-after < leastBytes/2 {
 		return "no less was needed with it"

@@ -61,9 +61,25 @@ func TestJobs(t *testing.T) {
 			if res.Verdict != tt.want || !strings.Contains(strings.Join(res.Evidence, "\n"), tt.words) || (res.JobTime > 0) != tt.timed {
 				t.Errorf("%s in %s, want %s: %q\n%q", res.Verdict, res.JobTime, tt.want, res.Evidence, res.Log)
 			}
-			if tt.want == Passed && (res.PeakBytes == 0 || res.NeededBytes == 0) {
+			if tt.want == Passed && (res.PeakBytes == 0 || res.NeededBytes == 0 || res.CodeCacheFull) {
 				t.Errorf("not measured: %+v", res)
 			}
 		})
+	}
+}
+
+// A JVM says when its code cache is full: here by compiling all of javac.
+func TestCodeCacheFull(t *testing.T) {
+	source := filepath.Join(t.TempDir(), "Job.java")
+	if err := os.WriteFile(source, []byte(jobSource), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	res, err := Run(t.Context(), testRunner(t), Spec{Args: []string{jvmtest.Java(t, 17), "-Xcomp", "-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=4m", source, "ok"},
+		Env: os.Environ(), Limits: runner.Limits{MemoryBytes: 512 << 20}, Job: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !res.Passed() || !res.CodeCacheFull || !strings.Contains(strings.Join(res.Warnings, "\n"), "the code cache was full") {
+		t.Errorf("%s %q %q\n%q", res.Verdict, res.Evidence, res.Warnings, res.Log)
 	}
 }

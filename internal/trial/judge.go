@@ -63,6 +63,9 @@ type Findings struct {
 	OutOfMemory string
 	// Fatal is the first line of the JVM's own fatal error report.
 	Fatal string
+	// CodeCacheFull says that the JVM told so: it stops to compile until there
+	// is room again.
+	CodeCacheFull bool
 	// LastLines are the last lines of the log.
 	LastLines []string
 }

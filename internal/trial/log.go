@@ -91,7 +91,13 @@ var fatalMarks = []string{
 	"Error: Could not create the Java Virtual Machine",
 }
 
+// codeCacheFull ends the line that the JVM writes when code cache or a code heap is
+// full (src/hotspot/share/code/codeCache.cpp, report_codemem_full).
+const codeCacheFull = " is full. Compiler has been disabled."
+
 func (c *capture) look(line string) {
+	c.findings.CodeCacheFull = c.findings.CodeCacheFull || strings.Contains(line, codeCacheFull)
+
 	if c.findings.OutOfMemory == "" && strings.Contains(line, "java.lang.OutOfMemoryError") {
 		c.findings.OutOfMemory = strings.TrimSpace(line)
 	}

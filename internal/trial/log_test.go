@@ -32,6 +32,13 @@ func TestCapture(t *testing.T) {
 		t.Error("not matched")
 	}
 	got := c.result(2)
+	if got.CodeCacheFull {
+		t.Errorf("%+v", got)
+	}
+	fmt.Fprint(out, "[2.1s][warning][codecache] CodeHeap 'non-profiled nmethods' is full. Compiler has been disabled.\n")
+	if !c.result(2).CodeCacheFull {
+		t.Error("it was not seen that code cache is full")
+	}
 	if got.OutOfMemory != "java.lang.OutOfMemoryError: Java heap space" || !strings.HasPrefix(got.Fatal, "A fatal error") || len(got.LastLines) != 2 {
 		t.Errorf("%+v", got)
 	}

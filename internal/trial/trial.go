@@ -138,6 +138,8 @@ type Result struct {
 	UnpaidBytes int64
 	// Stat is memory.stat at the end.
 	Stat map[string]int64
+	// CodeCacheFull is as in Findings.
+	CodeCacheFull bool `json:",omitempty"`
 	// Log is the end of the application's output, without it there is "".
 	Log []string
 	// Warnings are things that could not be measured.
@@ -397,12 +399,16 @@ func (t *run) result(u runner.Usage) *Result {
 		Collections: e.Collections, RefaultBytes: e.RefaultBytes, Throttled: u.Throttled, CPUTime: u.CPUTime,
 		Exit: e.Exit, Ended: e.Ended, Peak: t.sampler.peak, End: t.end, Stat: u.Stat, Log: e.Log.LastLines,
 		Narrow: e.NarrowMiss(), Broken: e.Broken, Others: e.Others, UnpaidBytes: t.sampler.unpaid(), Growth: t.growth,
+		CodeCacheFull: e.Log.CodeCacheFull,
 	}
 	res.Verdict, res.Evidence = Judge(e)
 	if share, ok := e.GCShare(); ok {
 		res.GCShare = &share
 	} else {
 		res.Warnings = append(res.Warnings, "time in garbage collection is unknown: no performance data (-XX:-UsePerfData?)")
+	}
+	if res.CodeCacheFull {
+		res.Warnings = append(res.Warnings, "the code cache was full, and the JVM stopped to compile for a while: a larger -XX:ReservedCodeCacheSize helps")
 	}
 	if share, ok := e.StallShare(); ok {
 		res.StallShare = &share
