@@ -147,24 +147,29 @@ measure: [found]
 	nothingLeft(t)
 }
 
-// A search can measure the run of what it found, too.
+// A search can measure the run of what it found, too. A later round begins at what
+// the one before found.
 func TestLabSearchesALimit(t *testing.T) {
 	file := experiment(t, `factors:
   - {name: threads, values: [10]}
   - {name: depth, values: [10]}
   - {name: xss, values: [512k]}
-repeats: 1
+repeats: 2
 search: {find: smallest limit}
-measure: [found, rss, row.java-heap, cgroup-peak]
+measure: [limit, found, rss, row.java-heap, cgroup-peak]
 `)
 	code, stdout, stderr := labRun(t, "run", file)
 	if code != exitOK {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
-	r := resultsOf(t, file).Records
-	if len(r) != 1 || r[0].Values["found"] < 16<<20 || r[0].Values["found"] > 128<<20 || r[0].Values["rss"] <= 0 || r[0].Values["row.java-heap"] <= 0 ||
-		r[0].Values["cgroup-peak"] > r[0].Values["found"] || r[0].Trials < 5 {
-		t.Errorf("%+v\n%s", r, stdout)
+	records := resultsOf(t, file).Records
+	if len(records) != 2 {
+		t.Errorf("%d records\n%s", len(records), stdout)
+	}
+	for _, r := range records {
+		if v := r.Values; v["found"] < 16<<20 || v["found"] > 128<<20 || v["limit"] != v["found"] || v["rss"] <= 0 || v["row.java-heap"] <= 0 || v["cgroup-peak"] > v["found"] || r.Trials < 5 {
+			t.Errorf("%+v\n%s", r, stdout)
+		}
 	}
 	nothingLeft(t)
 }

@@ -185,7 +185,6 @@ func archiveUnused(p *patient) *Finding {
 		Title:        "The class archive that was given is not in use: its classes are private memory, and the start is slower.",
 		BytesAtStake: p.metadata(), Certainty: Certain, Evidence: evidence,
 		Do:     []string{why, "make it anew with this JDK, these jars in this order, and this collector; one that is only being recorded comes with the next start"},
-		Cost:   "none",
 		Source: sourceCDS,
 	}
 }

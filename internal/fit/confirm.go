@@ -41,7 +41,7 @@ func (s *Search) confirm(ctx context.Context) error {
 	}
 	s.found.AsGiven = g.last()
 	again, err := s.settle(ctx, best.setup, max(c.limit, start), g.limit)
-	if again.failed = c.failed; err != nil || again.passed() {
+	if again.failed = cmp.Or(c.failed, again.failed); err != nil || again.passed() {
 		return s.recommend(best.setup, start, again, err)
 	}
 	s.dropLevers("with all that is kept, fresh runs needed no less than as given")

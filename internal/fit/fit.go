@@ -293,6 +293,9 @@ func warnings(f *Found) []string {
 			baselines = append(baselines, t)
 		}
 	}
+	if slices.ContainsFunc(f.Confirmations, Trial.codeCacheFull) {
+		add("the code cache was full, and the JVM stopped to compile for a while: a larger -XX:ReservedCodeCacheSize helps")
+	}
 	for _, w := range growthWarnings(f.Confirmations) {
 		add(w)
 	}

@@ -40,6 +40,7 @@ type model struct {
 	slowsAfter, trials int
 	bareLimits         bool // no footprint can be taken
 	codeFills          bool // a smaller code cache is full
+	codeFull           bool // it is full whatever is added
 	ooms               bool // it cannot do with a heap below two live sets
 }
 
@@ -159,7 +160,7 @@ func (m *model) Try(ctx context.Context, a Attempt) (Outcome, error) {
 	if a.LimitBytes < need || !m.soft && a.LimitBytes < need+working {
 		fail(trial.OOMKilled)
 	}
-	o.Result = &trial.Result{GCShare: &share, Verdict: o.Verdict, CodeCacheFull: m.codeFills && m.has(a.Setup, "-XX:ReservedCodeCacheSize=")}
+	o.Result = &trial.Result{GCShare: &share, Verdict: o.Verdict, CodeCacheFull: m.codeFull || m.codeFills && m.has(a.Setup, "-XX:ReservedCodeCacheSize=")}
 	if !m.bareLimits {
 		o.Result.Peak = &footprint.Footprint{Rows: m.rows(a.Setup, a.LimitBytes), Collector: "G1", Flags: map[string]string{"TieredStopAtLevel": "4",
 			"ArchiveRelocationMode": "1", "CICompilerCount": "3", "ParallelGCThreads": "1", "ReservedCodeCacheSize": "251658240"}}
@@ -348,19 +349,20 @@ func TestHeapKeepsItsTrial(t *testing.T) {
 	}
 }
 
-// A code cache that was full in a trial is no saving, though all was served.
+// A code cache that a lever fills is no saving, though all was served; one that was
+// full before is no reason against it.
 func TestFullCodeCacheIsDropped(t *testing.T) {
-	for _, fills := range []bool{false, true} {
+	for _, c := range []struct{ full, fills bool }{{}, {fills: true}, {full: true}} {
 		m := newModel(rand.New(rand.NewPCG(4, 1)))
-		m.live, m.heap, m.code, m.gcCost, m.codeFills = 20*mib, 150*mib, 42*mib, mib/2, fills
+		m.live, m.heap, m.code, m.gcCost, m.codeFull, m.codeFills = 20*mib, 150*mib, 42*mib, mib/2, c.full, c.fills
 		s := &Search{Trier: m, Levers: Levers, AmpleBytes: 1024 * mib, Baselines: 1, Confirmations: 1, MaxTrials: 20, Facts: Facts{Release: jvmopts.ParseRelease("17.0.15")}}
 		f, err := s.Run(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
 		i := slices.IndexFunc(f.Levers, func(l LeverResult) bool { return l.Lever.ID == "code" })
-		if l := f.Levers[i]; l.Trial == 0 || l.Kept == fills || fills && l.Reason != "the code cache was full" {
-			t.Errorf("fills: %v, %+v", fills, l)
+		if l := f.Levers[i]; l.Trial == 0 || l.Kept == c.fills || c.fills && l.Reason != "the code cache was full" {
+			t.Errorf("%+v: %+v", c, l)
 		}
 	}
 }

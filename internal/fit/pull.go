@@ -397,6 +397,8 @@ func (s *Search) largerHeap(t Trial) sizes {
 	return v
 }
 
+func (t Trial) codeCacheFull() bool { return t.Result != nil && t.Result.CodeCacheFull }
+
 func gcShareOf(t Trial) float64 {
 	if t.Result == nil || t.Result.GCShare == nil {
 		return 0
@@ -409,7 +411,7 @@ func (s *Search) refuse(t Trial) string {
 	if !t.Passed {
 		return fmt.Sprintf("%s at %d MiB", t.Verdict, t.LimitBytes/mib)
 	}
-	if t.Result != nil && t.Result.CodeCacheFull {
+	if t.codeCacheFull() && !s.best.at.codeCacheFull() {
 		return "the code cache was full"
 	}
 	before, after := s.predict(s.best.at), s.predict(t)

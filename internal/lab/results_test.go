@@ -91,6 +91,7 @@ func TestHints(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	e.Search = &Search{Find: "smallest limit"}
 	l := &Lab{Experiment: e, Results: &Results{have: map[string]bool{}}}
 	cell := func(jdk, xss string) Cell {
 		for _, c := range e.Cells() {

@@ -67,30 +67,38 @@ func (t *tester) given(env []string) jvmopts.Options {
 // hints are what earlier searches for a limit tell a new one; 0 is unknown.
 type hints struct {
 	// LimitBytes is what the last of the same cell found, CacheBytes the page
-	// cache that the application could not do without in those of other cells.
+	// cache that the program could not do without in those of all cells.
 	LimitBytes, CacheBytes int64
 }
 
 // hints are what the results tell of a cell. They tell of page cache only where the
 // experiment measures limit and cgroup-needed.
 func (l *Lab) hints(c Cell) hints {
-	var caches []float64
-	application := func(r Run) string {
-		return fmt.Sprintf("%q", slices.Concat([]string{string(r.JDK), string(r.Image)}, r.Command))
+	if l.Experiment.Search == nil {
+		return hints{}
 	}
+	var caches []int64
 	for _, other := range l.Experiment.Cells() {
+		if other.Run.program() != c.Run.program() {
+			continue
+		}
 		hash := l.Experiment.Hash(other)
 		limit, needed := l.Results.last(hash, limitMeasure), l.Results.last(hash, neededMeasure)
-		if application(other.Run) == application(c.Run) && needed > 0 && limit > needed {
-			caches = append(caches, limit-needed)
+		if needed > 0 && limit > needed {
+			caches = append(caches, int64(limit-needed))
 		}
 	}
 	h := hints{LimitBytes: int64(l.Results.last(l.Experiment.Hash(c), limitMeasure))}
 	if len(caches) > 0 {
 		slices.Sort(caches)
-		h.CacheBytes = int64(caches[len(caches)/2])
+		h.CacheBytes = caches[len(caches)/2]
 	}
 	return h
+}
+
+// program tells programs apart, whatever their options: by JDK, image and command.
+func (r Run) program() string {
+	return fmt.Sprintf("%q", slices.Concat([]string{string(r.JDK), string(r.Image)}, r.Command))
 }
 
 // limitTrier tries limits. There is nothing to train.

@@ -221,6 +221,9 @@ func (e Evidence) words(v Verdict) []string {
 	if e.Log.Fatal != "" {
 		add("log: %s", e.Log.Fatal)
 	}
+	if e.Log.CodeCacheFull {
+		add("log: the code cache is full, and the compiler stopped")
+	}
 	if e.Ended {
 		add("the application ended by itself%s: %s", before(e.Ready), ExitText(e.Exit))
 	} else if !e.Ready {

@@ -97,7 +97,6 @@ const codeCacheFull = " is full. Compiler has been disabled."
 
 func (c *capture) look(line string) {
 	c.findings.CodeCacheFull = c.findings.CodeCacheFull || strings.Contains(line, codeCacheFull)
-
 	if c.findings.OutOfMemory == "" && strings.Contains(line, "java.lang.OutOfMemoryError") {
 		c.findings.OutOfMemory = strings.TrimSpace(line)
 	}

@@ -407,9 +407,6 @@ func (t *run) result(u runner.Usage) *Result {
 	} else {
 		res.Warnings = append(res.Warnings, "time in garbage collection is unknown: no performance data (-XX:-UsePerfData?)")
 	}
-	if res.CodeCacheFull {
-		res.Warnings = append(res.Warnings, "the code cache was full, and the JVM stopped to compile for a while: a larger -XX:ReservedCodeCacheSize helps")
-	}
 	if share, ok := e.StallShare(); ok {
 		res.StallShare = &share
 	}
