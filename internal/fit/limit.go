@@ -23,9 +23,12 @@ const (
 // fine is the tolerance of limits that are recommended.
 func (s *Search) fine() float64 { return cmp.Or(s.Tolerance, DefaultTolerance) }
 
-// tolerance is a share of a limit, in whole MiB.
+// LimitStep is what limits that are tried are multiples of.
+const LimitStep = mib
+
+// tolerance is a share of a limit, in whole steps.
 func tolerance(limit int64, share float64) int64 {
-	return max(mib, int64(share*float64(limit))/mib*mib)
+	return max(LimitStep, int64(share*float64(limit))/LimitStep*LimitStep)
 }
 
 // wholeMiB rounds up.

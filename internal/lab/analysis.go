@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/perf/benchmath"
 
+	"tare/internal/fit"
 	"tare/internal/jmh"
 )
 
@@ -110,6 +111,21 @@ func normal(values []float64) (Interval, bool) {
 	return Interval{s.Center, s.Lo, s.Hi}, true
 }
 
+// reach is between which shares of a cell's values the true ones lie, where a
+// search found them: it stops when what passes and what fails are near enough, and
+// its rounds, of which later ones begin at what earlier ones found, agree better
+// than they know.
+func (e *Experiment) reach(c CellResults, measure string) (low, high float64) {
+	median, _, _, ok := c.Sample(measure).Median()
+	if e.Search == nil || measure != foundMeasure && measure != limitMeasure || !ok {
+		return 1, 1
+	}
+	if e.Search.Find == smallestLimit {
+		return 1 - max(e.Search.Tolerance, fit.LimitStep/median), 1
+	}
+	return 1, 1 + max(e.Search.Tolerance, 1/median)
+}
+
 // Judgement is what became of a claim.
 type Judgement string
 
@@ -174,6 +190,8 @@ func (s *Set) valued(c Claim, expect expectation) []Check {
 			continue
 		}
 		i, ok := normal(cell.Sample(c.Measure).Values)
+		low, high := s.Experiment.reach(cell, c.Measure)
+		i.Low, i.High = i.Low*low, i.High*high
 		checks = append(checks, Check{s.Experiment.Key(cell.Cell), i, expect.judge(i, ok)})
 	}
 	return checks
@@ -196,6 +214,9 @@ func (s *Set) compared(c Claim, expect expectation) []Check {
 				continue
 			}
 			i, ok := ratioOf(a, b, c.Measure)
+			lowA, highA := s.Experiment.reach(a, c.Measure)
+			lowB, highB := s.Experiment.reach(b, c.Measure)
+			i.Low, i.High = i.Low*lowA/highB, i.High*highA/lowB
 			checks = append(checks, Check{s.others(a.Cell, column), i, expect.judge(i, ok)})
 		}
 	}

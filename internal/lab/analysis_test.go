@@ -9,7 +9,14 @@ import (
 // set has, for each value of factor f, a sample of rss by round.
 func set(t *testing.T, claims string, samples map[string][]float64) *Set {
 	t.Helper()
-	text := "title: x\nrun: {command: [a, '{f}'], ready: 'tcp:1'}\nfactors: [{name: f, values: [a, b]}]\nmeasure: [rss]\nclaims:\n" + claims
+	return setOf(t, "rss", "measure: [rss]\n", claims, samples)
+}
+
+// setOf is a set of another measure, by a file with more text.
+func setOf(t *testing.T, measure, more, claims string, samples map[string][]float64) *Set {
+	t.Helper()
+	text := "title: x\nrun: {command: [a, '{f}', '{n}'], ready: 'tcp:1', limit: 1g}\nfactors: [{name: f, values: [a, b]}, {name: n, values: [1]}]\n" +
+		more + "claims:\n" + claims
 	e, err := Read(strings.NewReader(text), "x.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -17,7 +24,7 @@ func set(t *testing.T, claims string, samples map[string][]float64) *Set {
 	r := &Results{have: map[string]bool{}}
 	for _, c := range e.Cells() {
 		for i, v := range samples[c.Labels[0]] {
-			r.add(Record{Schema: Schema, Hash: e.Hash(c), Round: i + 1, Verdict: "passed", Values: map[string]float64{"rss": v}})
+			r.add(Record{Schema: Schema, Hash: e.Hash(c), Round: i + 1, Verdict: "passed", Values: map[string]float64{measure: v}})
 		}
 	}
 	r.add(Record{Schema: Schema, Hash: "of another file", Round: 1, Values: map[string]float64{"rss": 1e9}})
@@ -56,6 +63,38 @@ func TestJudge(t *testing.T) {
 				t.Errorf("interval %+v, want about %g", c, tt.center)
 			}
 		})
+	}
+}
+
+// What a search found is known no better than it looked, however well rounds agree.
+func TestSearchedIntervals(t *testing.T) {
+	const smallest, largest = "measure: [limit, rss]\nsearch: {find: smallest limit, tolerance: 0.1}\n", "measure: [found]\nsearch: {find: largest n, from: 1, to: 2000, tolerance: 0.1}\n"
+	limits := map[string][]float64{"a": {200 << 20, 200 << 20, 200 << 20}, "b": {100 << 20, 100 << 20, 100 << 20}}
+	small := map[string][]float64{"a": {4 << 20, 4 << 20}}
+	numbers := map[string][]float64{"a": {1000, 1000, 1000}, "b": {4, 4, 4}}
+	ratio := func(measure, expect string) string {
+		return "  - {text: t, measure: " + measure + ", compare: {f: [a, b]}, expect: '" + expect + "'}\n"
+	}
+	value := func(measure, expect string) string {
+		return "  - {text: t, measure: " + measure + ", where: {f: a}, expect: '" + expect + "'}\n"
+	}
+	tests := []struct {
+		measure, search, claim string
+		samples                map[string][]float64
+		low, high              float64
+	}{
+		{"limit", smallest, ratio("limit", "<= 1"), limits, 1.8, 2 / 0.9},
+		{"limit", smallest, value("limit", "<= 1MiB"), limits, 180 << 20, 200 << 20},
+		{"limit", smallest, value("limit", "<= 1MiB"), small, 3 << 20, 4 << 20}, // a step is more than a tenth
+		{"found", largest, ratio("found", "<= 1"), numbers, 200, 275},           // 5 of the 4 is not tried
+		{"found", largest, value("found", "<= 1"), numbers, 1000, 1100},
+		{"rss", smallest, value("rss", "<= 1MiB"), limits, 200 << 20, 200 << 20},
+	}
+	for _, tt := range tests {
+		got := setOf(t, tt.measure, tt.search, tt.claim, tt.samples).Judge()[0].Checks[0].Value
+		if math.Abs(got.Low/tt.low-1) > 1e-9 || math.Abs(got.High/tt.high-1) > 1e-9 {
+			t.Errorf("%s %s: %+v, want %g to %g", tt.measure, tt.claim, got, tt.low, tt.high)
+		}
 	}
 }
 

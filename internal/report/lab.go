@@ -77,7 +77,11 @@ func labClaims(d labDoc, s *lab.Set) {
 	for _, j := range judged {
 		d.item(string(j.Judgement), j.Claim.Text, claimExpectation(j)+"; measured "+claimMeasured(j), j.Claim.Why)
 	}
-	d.paragraph("In brackets: 95 % intervals. A claim is confirmed where the whole interval is as expected, refuted where none of it is, else unclear.")
+	intervals := "In brackets: 95 % intervals"
+	if search := s.Experiment.Search; search != nil {
+		intervals += fmt.Sprintf("; those of what a search found take in the %g %% to which it looked", 100*search.Tolerance)
+	}
+	d.paragraph(intervals + ". A claim is confirmed where the whole interval is as expected, refuted where none of it is, else unclear.")
 }
 
 func claimExpectation(j lab.Judged) string {
