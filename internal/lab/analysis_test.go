@@ -9,14 +9,13 @@ import (
 // set has, for each value of factor f, a sample of rss by round.
 func set(t *testing.T, claims string, samples map[string][]float64) *Set {
 	t.Helper()
-	return setOf(t, "rss", "measure: [rss]\n", claims, samples)
+	return setOf(t, "rss", "run: {command: [a, '{f}'], ready: 'tcp:1'}\nmeasure: [rss]\n", claims, samples)
 }
 
-// setOf is a set of another measure, by a file with more text.
-func setOf(t *testing.T, measure, more, claims string, samples map[string][]float64) *Set {
+// setOf is a set of another measure, by a file with other text.
+func setOf(t *testing.T, measure, file, claims string, samples map[string][]float64) *Set {
 	t.Helper()
-	text := "title: x\nrun: {command: [a, '{f}', '{n}'], ready: 'tcp:1', limit: 1g}\nfactors: [{name: f, values: [a, b]}, {name: n, values: [1]}]\n" +
-		more + "claims:\n" + claims
+	text := "title: x\nfactors: [{name: f, values: [a, b]}]\n" + file + "claims:\n" + claims
 	e, err := Read(strings.NewReader(text), "x.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -68,7 +67,10 @@ func TestJudge(t *testing.T) {
 
 // What a search found is known no better than it looked, however well rounds agree.
 func TestSearchedIntervals(t *testing.T) {
-	const smallest, largest = "measure: [limit, rss]\nsearch: {find: smallest limit, tolerance: 0.1}\n", "measure: [found]\nsearch: {find: largest n, from: 1, to: 2000, tolerance: 0.1}\n"
+	const (
+		smallest = "run: {command: [a, '{f}'], ready: 'tcp:1', limit: 1g}\nmeasure: [limit, rss]\nsearch: {find: smallest limit, tolerance: 0.1}\n"
+		largest  = "run: {command: [a, '{f}', '{n}'], ready: 'tcp:1'}\nmeasure: [found]\nsearch: {find: largest n, from: 1, to: 2000, tolerance: 0.1}\n"
+	)
 	limits := map[string][]float64{"a": {200 << 20, 200 << 20, 200 << 20}, "b": {100 << 20, 100 << 20, 100 << 20}}
 	small := map[string][]float64{"a": {4 << 20, 4 << 20}}
 	numbers := map[string][]float64{"a": {1000, 1000, 1000}, "b": {4, 4, 4}}
