@@ -284,6 +284,8 @@ func (c *checker) checkSearch() {
 		}
 	case name == "":
 		c.fail("$.search.find", "%q: write %q or \"largest NAME\"", s.Find, smallestLimit)
+	case slices.Contains(ownNames, name) || c.e.factor(name) != nil:
+		c.fail("$.search.find", "%q is taken already: give the number a name of its own", name)
 	case !slices.Contains(c.e.Run.names(), name):
 		c.fail("$.search.find", "{%s} stands nowhere in the run", name)
 	case s.From < 1 || s.To <= s.From:
