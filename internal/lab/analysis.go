@@ -142,6 +142,8 @@ type Check struct {
 	Where     string
 	Value     Interval
 	Judgement Judgement
+
+	cells []Cell
 }
 
 // Judged is a claim and all its checks. Its own judgement is the worst of
@@ -192,7 +194,7 @@ func (s *Set) valued(c Claim, expect expectation) []Check {
 		i, ok := normal(cell.Sample(c.Measure).Values)
 		low, high := s.Experiment.reach(cell, c.Measure)
 		i.Low, i.High = i.Low*low, i.High*high
-		checks = append(checks, Check{s.Experiment.Key(cell.Cell), i, expect.judge(i, ok)})
+		checks = append(checks, Check{s.Experiment.Key(cell.Cell), i, expect.judge(i, ok), []Cell{cell.Cell}})
 	}
 	return checks
 }
@@ -217,10 +219,26 @@ func (s *Set) compared(c Claim, expect expectation) []Check {
 			lowA, highA := s.Experiment.reach(a, c.Measure)
 			lowB, highB := s.Experiment.reach(b, c.Measure)
 			i.Low, i.High = i.Low*lowA/highB, i.High*highA/lowB
-			checks = append(checks, Check{s.others(a.Cell, column), i, expect.judge(i, ok)})
+			checks = append(checks, Check{s.others(a.Cell, column), i, expect.judge(i, ok), []Cell{a.Cell, b.Cell}})
 		}
 	}
 	return checks
+}
+
+// unclear are the cells, by hash, for which claims are unclear.
+func (s *Set) unclear() map[string]bool {
+	cells := map[string]bool{}
+	for _, j := range s.Judge() {
+		for _, check := range j.Checks {
+			if j.Judgement != Unclear || check.Judgement != Unclear {
+				continue
+			}
+			for _, c := range check.cells {
+				cells[s.Experiment.Hash(c)] = true
+			}
+		}
+	}
+	return cells
 }
 
 // others names a cell by all factors but one.

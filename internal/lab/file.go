@@ -49,6 +49,9 @@ type Experiment struct {
 	// its own that Seed decides on.
 	Repeats int    `yaml:"repeats"`
 	Seed    uint64 `yaml:"seed"`
+	// MostRepeats is how often the cells of a claim run that is unclear after
+	// the Repeats: a round more at a time, until it is clear. None when 0.
+	MostRepeats int `yaml:"mostRepeats"`
 	// Search looks for a limit instead of running a cell once.
 	Search  *Search  `yaml:"search"`
 	Measure []string `yaml:"measure"`
@@ -78,6 +81,7 @@ func (e *Experiment) Restrict(only Where, rounds int) error {
 	e.only = only
 	if rounds > 0 {
 		e.Repeats = min(e.Repeats, rounds)
+		e.MostRepeats = min(e.MostRepeats, rounds)
 	}
 	if len(e.Cells()) == 0 {
 		return errors.New("no cell has all of these values")
@@ -406,6 +410,9 @@ func (c *checker) check() {
 	}
 	if e.Repeats < 1 || e.Repeats > maxRepeats {
 		c.fail("$.repeats", "repeats %d: give 1 to %d", e.Repeats, maxRepeats)
+	}
+	if e.MostRepeats != 0 && (e.MostRepeats < e.Repeats || e.MostRepeats > maxRepeats) {
+		c.fail("$.mostRepeats", "mostRepeats %d: give %d, the repeats, to %d", e.MostRepeats, e.Repeats, maxRepeats)
 	}
 	if e.Columns == "" && len(e.Factors) > 0 {
 		e.Columns = e.Factors[len(e.Factors)-1].Name

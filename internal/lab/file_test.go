@@ -3,8 +3,10 @@ package lab
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -49,6 +51,7 @@ func TestReadSaysWhatIsWrong(t *testing.T) {
 		{"type", "repeats: 2", "repeats: many", "repeats"},
 		{"no title", "title: Stacks", "title: ''", "title is missing"},
 		{"repeats", "repeats: 2", "repeats: 100000", "repeats 100000"},
+		{"most repeats", "repeats: 2", "repeats: 3\nmostRepeats: 2", "mostRepeats 2: give 3, the repeats, to 1000"},
 		{"factor name", "name: xss", "name: X S", `factor name "X S"`},
 		{"factor twice", "name: xss", "name: jdk", `"jdk" is taken`},
 		{"value twice", "[512k, 2m]", "[2m, 2m]", `value "2m" is empty or there twice`},
@@ -190,6 +193,64 @@ func TestPlanIsRepeatable(t *testing.T) {
 	e.Seed++
 	if strings.Join(first, "|") == strings.Join(keys(), "|") {
 		t.Error("another seed gives the same order")
+	}
+}
+
+// After the plan only the cells of unclear claims run on, all in the same round.
+func TestPendingGoesOnWithUnclearClaims(t *testing.T) {
+	const file = `title: x
+factors: [{name: f, values: [a, b, c]}]
+run: {command: [a, "{f}"], ready: "tcp:1"}
+measure: [rss]
+repeats: 2
+mostRepeats: 4
+claims:
+  - {text: noise, measure: rss, compare: {f: [a, b]}, expect: <= 1}
+  - {text: clear, measure: rss, compare: {f: [b, c]}, expect: <= 1}
+`
+	e, err := Read(strings.NewReader(file), "x.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &Lab{Experiment: e, Results: &Results{have: map[string]bool{}}}
+	run := func(c Cell, round int, rss float64) {
+		l.Results.add(Record{Hash: e.Hash(c), Round: round, Values: map[string]float64{"rss": rss}})
+	}
+	pending := func() string {
+		var jobs []string
+		for _, j := range l.Pending() {
+			jobs = append(jobs, fmt.Sprintf("%s%d", j.Cell.Labels[0], j.Round))
+		}
+		slices.Sort(jobs)
+		return strings.Join(jobs, " ")
+	}
+	cells := e.Cells()
+	a, b, c := cells[0], cells[1], cells[2]
+	steps := []struct {
+		runs func()
+		want string
+	}{
+		{func() {}, "a1 a2 b1 b2 c1 c2"},
+		{func() { run(a, 1, 1); run(b, 1, 2); run(c, 1, 18) }, "a2 b2 c2"},
+		{func() { run(a, 2, 2); run(b, 2, 1); run(c, 2, 9) }, "a3 b3"},
+		{func() { run(b, 3, 1) }, "a3"}, // interrupted within a round
+		{func() { run(a, 3, 2) }, "a4 b4"},
+		{func() { run(a, 4, 1); run(b, 4, 1) }, ""},
+	}
+	for i, s := range steps {
+		s.runs()
+		if got := pending(); got != s.want {
+			t.Errorf("step %d: pending %q, want %q", i, got, s.want)
+		}
+	}
+	e.MostRepeats = 6
+	if got := pending(); got != "a5 b5" {
+		t.Errorf("with more repeats: %q", got)
+	}
+	run(a, 5, 1e9)
+	run(b, 5, 1e9)
+	if err := e.Restrict(Where{}, 5); err != nil || pending() != "" {
+		t.Errorf("with --rounds 5: %q, %v", pending(), err)
 	}
 }
 

@@ -207,11 +207,13 @@ type Job struct {
 // Plan is all jobs in the order they are run in: round by round, so that what
 // changes on the machine in the meantime hits all cells alike, and within a
 // round in an order that the seed decides on.
-func (e *Experiment) Plan() []Job {
+func (e *Experiment) Plan() []Job { return e.plan(e.Repeats) }
+
+func (e *Experiment) plan(rounds int) []Job {
 	cells := e.Cells()
 	rng := rand.New(rand.NewPCG(e.Seed, 0x7461_7265))
-	jobs := make([]Job, 0, len(cells)*e.Repeats)
-	for round := 1; round <= e.Repeats; round++ {
+	jobs := make([]Job, 0, len(cells)*rounds)
+	for round := 1; round <= rounds; round++ {
 		for _, i := range rng.Perm(len(cells)) {
 			jobs = append(jobs, Job{cells[i], round})
 		}

@@ -55,9 +55,21 @@ type Event struct {
 // defaultSettle is how long a program without load idles before it is weighed.
 const defaultSettle = 2 * time.Second
 
-// Pending are the jobs that no result is there for, in their order.
+// Pending are the jobs that no result is there for, in their order: those of the
+// plan, and when there are none of them, a round of the cells whose claims are
+// unclear.
 func (l *Lab) Pending() []Job {
-	return slices.DeleteFunc(l.Experiment.Plan(), func(j Job) bool { return l.Results.Has(l.Experiment.Hash(j.Cell), j.Round) })
+	e := l.Experiment
+	missing := slices.DeleteFunc(e.plan(max(e.Repeats, e.MostRepeats)), func(j Job) bool { return l.Results.Has(e.Hash(j.Cell), j.Round) })
+	if len(missing) > 0 && missing[0].Round > e.Repeats {
+		unclear := Analyse(e, l.Results).unclear()
+		missing = slices.DeleteFunc(missing, func(j Job) bool { return !unclear[e.Hash(j.Cell)] })
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	last := max(e.Repeats, missing[0].Round)
+	return slices.DeleteFunc(missing, func(j Job) bool { return j.Round > last })
 }
 
 // Run makes all runs that are pending. A program that fails is a result; an
@@ -72,7 +84,15 @@ func (l *Lab) Run(ctx context.Context) error {
 		return err
 	}
 	defer l.scratch.remove()
-	jobs := l.Pending()
+	for jobs := l.Pending(); len(jobs) > 0; jobs = l.Pending() {
+		if err := l.runAll(ctx, jobs, places); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *Lab) runAll(ctx context.Context, jobs []Job, places map[placeName]Place) error {
 	begin := time.Now()
 	for i, j := range jobs {
 		e := Event{Job: j, Number: i + 1, Total: len(jobs)}

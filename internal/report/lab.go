@@ -81,7 +81,12 @@ func labClaims(d labDoc, s *lab.Set) {
 	if search := s.Experiment.Search; search != nil {
 		intervals += fmt.Sprintf("; those of what a search found take in the %g %% to which it looked", 100*search.Tolerance)
 	}
-	d.paragraph(intervals + ". A claim is confirmed where the whole interval is as expected, refuted where none of it is, else unclear.")
+	judgement := "A claim is confirmed where the whole interval is as expected, refuted where none of it is, else unclear."
+	if e := s.Experiment; e.MostRepeats > e.Repeats {
+		judgement += fmt.Sprintf(" The cells of claims that were unclear after %d rounds run on, until they are clear or there are %d:"+
+			" each look at the results makes it likelier that chance has judged one.", e.Repeats, e.MostRepeats)
+	}
+	d.paragraph(intervals + ". " + judgement)
 }
 
 func claimExpectation(j lab.Judged) string {
@@ -490,8 +495,16 @@ func markdownText(text string) string {
 func LabPlan(w io.Writer, e *lab.Experiment, r *lab.Results, pending []lab.Job) error {
 	p := &printer{w: w}
 	cells := e.Cells()
-	total := len(cells) * e.Repeats
-	p.line("%s: %d cells, %d rounds: %d runs, of which %d have a result.", linux.Printable(e.Title), len(cells), e.Repeats, total, total-len(pending))
+	total, planned := len(cells)*e.Repeats, 0
+	for _, j := range pending {
+		if j.Round <= e.Repeats {
+			planned++
+		}
+	}
+	p.line("%s: %d cells, %d rounds: %d runs, of which %d have a result.", linux.Printable(e.Title), len(cells), e.Repeats, total, total-planned)
+	if e.MostRepeats > e.Repeats {
+		p.line("The cells of claims that are unclear then run up to %d rounds.", e.MostRepeats)
+	}
 	if e.Search != nil {
 		p.line("Each run looks for the %s, by several trials.", linux.Printable(e.Search.String()))
 	}

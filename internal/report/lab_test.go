@@ -19,6 +19,7 @@ factors:
   - {name: jdk, values: [8, 25]}
   - {name: xss, values: [512k, 2048k]}
 repeats: 3
+mostRepeats: 5
 seed: 1
 measure: [rss, start]
 claims:
