@@ -143,7 +143,7 @@ type Check struct {
 	Value     Interval
 	Judgement Judgement
 
-	cells []Cell
+	cells []Cell // of which more rounds can tell more
 }
 
 // Judged is a claim and all its checks. Its own judgement is the worst of
@@ -193,8 +193,7 @@ func (s *Set) valued(c Claim, expect expectation) []Check {
 		}
 		i, ok := normal(cell.Sample(c.Measure).Values)
 		low, high := s.Experiment.reach(cell, c.Measure)
-		i.Low, i.High = i.Low*low, i.High*high
-		checks = append(checks, Check{s.Experiment.Key(cell.Cell), i, expect.judge(i, ok), []Cell{cell.Cell}})
+		checks = append(checks, expect.check(s.Experiment.Key(cell.Cell), i, ok, low, high, cell.Cell))
 	}
 	return checks
 }
@@ -218,8 +217,7 @@ func (s *Set) compared(c Claim, expect expectation) []Check {
 			i, ok := ratioOf(a, b, c.Measure)
 			lowA, highA := s.Experiment.reach(a, c.Measure)
 			lowB, highB := s.Experiment.reach(b, c.Measure)
-			i.Low, i.High = i.Low*lowA/highB, i.High*highA/lowB
-			checks = append(checks, Check{s.others(a.Cell, column), i, expect.judge(i, ok), []Cell{a.Cell, b.Cell}})
+			checks = append(checks, expect.check(s.others(a.Cell, column), i, ok, lowA/highB, highA/lowB, a.Cell, b.Cell))
 		}
 	}
 	return checks
@@ -285,6 +283,17 @@ func parseExpectation(text string, u Unit) (expectation, error) {
 		err = fmt.Errorf("expect %q: write <= X, >= X or X .. Y", text)
 	}
 	return e, err
+}
+
+// check judges an interval between rounds, of values that are known from low to
+// high times themselves. Where that alone leaves the claim unclear no round more of
+// the cells can tell.
+func (e expectation) check(where string, i Interval, known bool, low, high float64, cells ...Cell) Check {
+	if e.judge(Interval{i.Center, i.Center * low, i.Center * high}, known) == Unclear {
+		cells = nil
+	}
+	i.Low, i.High = i.Low*low, i.High*high
+	return Check{where, i, e.judge(i, known), cells}
 }
 
 // judge says whether a value is as expected with its whole interval, or not

@@ -65,6 +65,18 @@ func TestJudge(t *testing.T) {
 	}
 }
 
+// More rounds do not help where the search itself is too coarse for the claim.
+func TestUnclearForGood(t *testing.T) {
+	const file = "run: {command: [a, '{f}'], ready: 'tcp:1', limit: 1g}\nmeasure: [limit]\nsearch: {find: smallest limit, tolerance: 0.1}\n"
+	samples := map[string][]float64{"a": {110 << 20, 90 << 20, 100 << 20}, "b": {100 << 20, 101 << 20, 99 << 20}}
+	for expect, cells := range map[string]int{"0.95 .. 1.05": 0, "0.85 .. 1.15": 2, "0.1 .. 9": 0} {
+		s := setOf(t, "limit", file, "  - {text: t, measure: limit, compare: {f: [a, b]}, expect: "+expect+"}\n", samples)
+		if got := s.unclear(); len(got) != cells {
+			t.Errorf("%s: %d cells run on, want %d: %+v", expect, len(got), cells, s.Judge())
+		}
+	}
+}
+
 // What a search found is known no better than it looked, however well rounds agree.
 func TestSearchedIntervals(t *testing.T) {
 	const (
