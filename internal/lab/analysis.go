@@ -111,13 +111,16 @@ func normal(values []float64) (Interval, bool) {
 	return Interval{s.Center, s.Lo, s.Hi}, true
 }
 
+// searched says whether a measure is what a search finds.
+func searched(measure string) bool { return measure == foundMeasure || measure == limitMeasure }
+
 // reach is between which shares of a cell's values the true ones lie, where a
 // search found them: it stops when what passes and what fails are near enough, and
 // its rounds, of which later ones begin at what earlier ones found, agree better
 // than they know.
 func (e *Experiment) reach(c CellResults, measure string) (low, high float64) {
 	median, _, _, ok := c.Sample(measure).Median()
-	if e.Search == nil || measure != foundMeasure && measure != limitMeasure || !ok {
+	if e.Search == nil || !searched(measure) || !ok {
 		return 1, 1
 	}
 	if e.Search.Find == smallestLimit {

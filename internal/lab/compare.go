@@ -20,7 +20,8 @@ type Difference struct {
 	// (Mann–Whitney U test), Effect the probability that a value of B is
 	// larger than one of A, less the opposite (Cliff's delta).
 	P, Effect float64
-	// Real says that P is below 0.05; Warning why no difference could be.
+	// Real says that P is below 0.05, and the difference of the medians more than
+	// searches leave open; Warning why it could not be.
 	Real    bool
 	Warning string
 }
@@ -50,7 +51,7 @@ func Compare(a, b *Results) Comparison {
 		}
 		for _, m := range measuresOf(ca, cellsB[i]) {
 			d := Difference{Cell: key, Measure: m.Name, Unit: m.Unit, A: ca.Sample(m.Name), B: cellsB[i].Sample(m.Name)}
-			d.test()
+			d.test(toleranceOf(m.Name, ca, cellsB[i]))
 			out.Differences = append(out.Differences, d)
 		}
 	}
@@ -80,6 +81,21 @@ func (r *Results) cells() []CellResults {
 		out = append(out, CellResults{Cell{Labels: []string{name}}, byName[name]})
 	}
 	return out
+}
+
+// toleranceOf is the share to which a measure is known where searches found it, 0
+// for what was measured.
+func toleranceOf(measure string, cells ...CellResults) float64 {
+	tolerance := 0.0
+	if !searched(measure) {
+		return tolerance
+	}
+	for _, c := range cells {
+		for _, r := range c.Records {
+			tolerance = max(tolerance, r.Tolerance)
+		}
+	}
+	return tolerance
 }
 
 // name is the cell's name, factors in alphabetical order.
@@ -121,7 +137,7 @@ func measuresOf(cells ...CellResults) []Measure {
 // significance is the probability below which a difference is called real.
 const significance = 0.05
 
-func (d *Difference) test() {
+func (d *Difference) test(tolerance float64) {
 	d.P = 1
 	if len(d.A.Values) == 0 || len(d.B.Values) == 0 {
 		d.Warning = "not measured in both"
@@ -132,7 +148,12 @@ func (d *Difference) test() {
 	}
 	d.Effect = cliffsDelta(d.A.Values, d.B.Values)
 	d.P = mannWhitney(d.A.Values, d.B.Values)
-	d.Real = d.P < significance
+	a, _, _, _ := d.A.Median()
+	b, _, _, _ := d.B.Median()
+	if a != b && math.Abs(a-b) <= tolerance*max(a, b) {
+		d.Warning = fmt.Sprintf("searched to %g %%", 100*tolerance)
+	}
+	d.Real = d.P < significance && d.Warning == ""
 }
 
 // exactRuns is up to how many runs in all the test is exact.

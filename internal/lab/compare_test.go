@@ -74,6 +74,28 @@ func TestCompareMatchesCells(t *testing.T) {
 	}
 }
 
+// What searches found differs by no less than they looked.
+func TestCompareOfSearches(t *testing.T) {
+	set := func(limit float64) *Results {
+		r := &Results{have: map[string]bool{}}
+		for round := range 4 {
+			r.add(Record{Hash: "h", Cell: map[string]string{"f": "a"}, Round: round + 1, Tolerance: 0.04, Values: map[string]float64{"limit": limit, "rss": limit}})
+		}
+		return r
+	}
+	for _, tt := range []struct {
+		limit       float64
+		limitIsReal bool
+	}{{103, false}, {106, true}, {97, false}, {94, true}} {
+		for _, d := range Compare(set(100), set(tt.limit)).Differences {
+			want := tt.limitIsReal || d.Measure == "rss"
+			if d.Real != want || (d.Warning == "searched to 4 %") == want {
+				t.Errorf("%s 100 to %g: %+v", d.Measure, tt.limit, d)
+			}
+		}
+	}
+}
+
 // The p values are those of the exact test by its definition: the share of all
 // ways to choose who is A that give a rank sum as far from the middle.
 func TestCompareIsExact(t *testing.T) {
@@ -85,7 +107,7 @@ func TestCompareIsExact(t *testing.T) {
 			values[i] = float64(rng.IntN(12)) // with ties
 		}
 		d := Difference{A: Sample{Values: values[:n]}, B: Sample{Values: values[n:]}}
-		d.test()
+		d.test(0)
 		if want := permutationP(values, n); math.Abs(d.P-want) > 1e-9 {
 			t.Errorf("%v against %v: p %g, want %g", values[:n], values[n:], d.P, want)
 		}

@@ -35,8 +35,10 @@ type Record struct {
 	Image   string      `json:"image,omitempty"`
 	Machine fit.Machine `json:"machine"`
 	// Trials is how many starts of the program it took.
-	Trials  int    `json:"trials"`
-	Verdict string `json:"verdict"`
+	Trials int `json:"trials"`
+	// Tolerance is the share to which a search looked for what it found.
+	Tolerance float64 `json:"tolerance,omitempty"`
+	Verdict   string  `json:"verdict"`
 	// Others is the share of the machine's processor time that went to others
 	// while it was measured.
 	Others   float64  `json:"others,omitempty"`

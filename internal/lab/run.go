@@ -132,6 +132,9 @@ func (l *Lab) run(ctx context.Context, j Job, at Place) (*Record, error) {
 		return nil, err
 	}
 	rec.Hash, rec.Round, rec.Time, rec.Took = hash, j.Round, begin, time.Since(begin)
+	if s := l.Experiment.Search; s != nil {
+		rec.Tolerance = s.Tolerance
+	}
 	rec.Cell = map[string]string{}
 	for i, f := range l.Experiment.Factors {
 		rec.Cell[f.Name] = j.Cell.Labels[i]
