@@ -83,7 +83,7 @@ func labClaims(d labDoc, s *lab.Set) {
 	}
 	judgement := "A claim is confirmed where the whole interval is as expected, refuted where none of it is, else unclear."
 	if e := s.Experiment; e.MostRepeats > e.Repeats {
-		judgement += fmt.Sprintf(" The cells of claims that were unclear after %d rounds run on, until they are clear or there are %d:"+
+		judgement += fmt.Sprintf(" The cells of claims that were unclear after %d rounds run on while further rounds can make them clear, up to %d:"+
 			" each look at the results makes it likelier that chance has judged one.", e.Repeats, e.MostRepeats)
 	}
 	d.paragraph(intervals + ". " + judgement)
@@ -299,12 +299,15 @@ func labConditions(d labDoc, s *lab.Set) {
 	var first, last string
 	var jdks, machines []string
 	var others []float64
-	records, trials := 0, 0
+	records, planned, trials := 0, 0, 0
 	warnings := map[string]int{}
 	for _, c := range s.Cells {
 		for _, r := range c.Records {
 			records++
 			trials += r.Trials
+			if r.Round <= s.Experiment.Repeats {
+				planned++
+			}
 			day := r.Time.Format("2006-01-02")
 			if first == "" || day < first {
 				first = day
@@ -339,8 +342,12 @@ func labConditions(d labDoc, s *lab.Set) {
 		when += " to " + last
 	}
 	e := s.Experiment
-	d.paragraph(fmt.Sprintf("%s · JDK %s · %s · %d cells, %d of %d runs, %d starts · rounds: %d, each in random order, seed %d", strings.Join(machines, "; "),
-		strings.Join(jdks, ", "), when, len(s.Cells), records, len(s.Cells)*e.Repeats, trials, e.Repeats, e.Seed))
+	runs := fmt.Sprintf("%d of %d runs", planned, len(s.Cells)*e.Repeats)
+	if further := records - planned; further > 0 {
+		runs += fmt.Sprintf(" and %d more for unclear claims", further)
+	}
+	d.paragraph(fmt.Sprintf("%s · JDK %s · %s · %d cells, %s, %d starts · rounds: %d, each in random order, seed %d", strings.Join(machines, "; "),
+		strings.Join(jdks, ", "), when, len(s.Cells), runs, trials, e.Repeats, e.Seed))
 	if slices.Sort(others); others[records-1] >= worthSaying {
 		d.paragraph(fmt.Sprintf("Others took %.0f … %.0f %% of the machine's processor time meanwhile: times are to be read with that in mind.", 100*others[0], 100*others[records-1]))
 	}
