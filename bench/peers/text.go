@@ -129,10 +129,12 @@ func (b *bench) shapeText(t *strings.Builder, s shape) {
 
 func (b *bench) goalsText(t *strings.Builder, s shape, shares, rates, seen []float64) {
 	fmt.Fprintf(t, "\nOver %d applications of %d, geometric means:\n\n", len(shares), b.countOn(s))
+	// Where processors are seen that are not there, the defaults are the measure.
 	if s.seen > 0 && len(seen) > 0 {
 		fmt.Fprintf(t, "- tare's limit of the defaults': %.2f; goal at most %.2f: %s\n", geometric(seen), goalSeen, results.Reached(geometric(seen) <= goalSeen))
+	} else {
+		fmt.Fprintf(t, "- tare's limit of the best other's: %.2f; goal at most %.2f: %s\n", geometric(shares), goalShare, results.Reached(geometric(shares) <= goalShare))
 	}
-	fmt.Fprintf(t, "- tare's limit of the best other's: %.2f; goal at most %.2f: %s\n", geometric(shares), goalShare, results.Reached(geometric(shares) <= goalShare))
 	if len(rates) == len(shares) {
 		fmt.Fprintf(t, "- tare's throughput of that other's, in pairs: %.2f; goal at least %.2f: %s\n", geometric(rates), goalRate, results.Reached(geometric(rates) >= goalRate))
 	}
