@@ -74,7 +74,7 @@ func TestCompareMatchesCells(t *testing.T) {
 	}
 }
 
-// What searches found differs by no less than they looked.
+// What searches found differs only by more than they looked.
 func TestCompareOfSearches(t *testing.T) {
 	set := func(limit float64) *Results {
 		r := &Results{have: map[string]bool{}}

@@ -516,7 +516,7 @@ func LabPlan(w io.Writer, e *lab.Experiment, r *lab.Results, pending []lab.Job) 
 		p.line("Each run looks for the %s, by several trials.", linux.Printable(e.Search.String()))
 	}
 	if took := meanTook(r); took > 0 && len(pending) > 0 {
-		p.line("By those that have run, what is left takes about %s.", Duration(took*time.Duration(len(pending))))
+		p.line("By those that have run, these take about %s.", Duration(took*time.Duration(len(pending))))
 	}
 	p.line("")
 	const shown = 20
