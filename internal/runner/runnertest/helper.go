@@ -144,18 +144,36 @@ func fillCache(path string, size int) error {
 }
 
 // read reads a file, whose pages are in the page cache then, and keeps nothing
-// of it in memory of its own.
+// of it in memory of its own. It prints how many bytes came from storage.
 func read(path string) error {
 	f, err := os.Open(path)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
+	before, err := fetched()
+	if err != nil {
+		return err
+	}
 	if _, err := io.Copy(io.Discard, f); err != nil {
 		return err
 	}
+	after, err := fetched()
+	fmt.Println("fetched", after-before)
 	hold()
-	return nil
+	return err
+}
+
+// fetched is what this process has caused to be fetched from storage, in bytes
+// (Documentation/filesystems/proc.rst, 3.3).
+func fetched() (int64, error) {
+	text, err := os.ReadFile("/proc/self/io")
+	if err != nil {
+		return 0, err
+	}
+	_, value, _ := strings.Cut(string(text), "\nread_bytes: ")
+	value, _, _ = strings.Cut(value, "\n")
+	return strconv.ParseInt(value, 10, 64)
 }
 
 // burn uses so much processor time, on every processor at once.
