@@ -22,6 +22,7 @@ There is busybox, a loopback device and a root disk that is thrown away; no othe
   --cpus N               processors (default 2)
   --disk SIZE            free room on the root disk, in MiB (default 512)
   --timeout SECONDS      for boot and command together (default 300)
+  --silence SECONDS      take the machine for lost when it has not reported for so long; it does every five (default 90)
   --copy HOST[:GUEST]    copies a file or directory; GUEST is absolute (default: HOST's absolute path). Links that
                          lead out of the directory to a file become files. May be repeated.
   --host-libs            copies the host's dynamic loader, C and C++ runtime and zlib: what a JDK needs. A JDK of the
@@ -52,7 +53,7 @@ mirror=${TARE_DEBIAN_MIRROR:-http://deb.debian.org/debian}
 # What the guest needs to find its disk and its ports. Dependencies are added, built-in ones dropped.
 drivers=(virtio_pci virtio_blk ext4 virtio_console)
 
-suite=bookworm memory=1024M cpus=2 disk_mib=512 timeout=300 host_libs=no dir=/ fetch_only=no
+suite=bookworm memory=1024M cpus=2 disk_mib=512 timeout=300 silence=90 host_libs=no dir=/ fetch_only=no
 copies=() environment=() command=()
 
 parse() {
@@ -62,7 +63,7 @@ parse() {
 		--host-libs) host_libs=yes && shift && continue ;;
 		--fetch) fetch_only=yes && shift && continue ;;
 		--) shift && command=("$@") && break ;;
-		--kernel | --memory | --cpus | --disk | --timeout | --copy | --env | --dir) ;;
+		--kernel | --memory | --cpus | --disk | --timeout | --silence | --copy | --env | --dir) ;;
 		*) die "unknown option $1; the command goes behind --, see scripts/vm.sh --help" ;;
 		esac
 		(($# >= 2)) || die "$1 needs a value, see scripts/vm.sh --help"
@@ -72,6 +73,7 @@ parse() {
 		--cpus) cpus=$2 ;;
 		--disk) disk_mib=$2 ;;
 		--timeout) timeout=$2 ;;
+		--silence) silence=$2 ;;
 		--copy) copies+=("$2") ;;
 		--env) environment+=("$2") ;;
 		--dir) dir=$2 ;;
@@ -91,6 +93,7 @@ check() {
 	must_match --cpus "$cpus" '[1-9][0-9]?'
 	must_match --disk "$disk_mib" '[1-9][0-9]{0,5}'
 	must_match --timeout "$timeout" '[1-9][0-9]{0,5}'
+	must_match --silence "$silence" '[1-9][0-9]{0,5}'
 	must_match --dir "$dir" '/.*'
 	local e
 	for e in "${environment[@]}"; do must_match --env "${e%%=*}=" '[A-Za-z_][A-Za-z0-9_.]*='; done
@@ -194,12 +197,13 @@ sweep() {
 	done
 }
 
-run='' qemu_pid='' cat_pid=''
+run='' qemu_pid='' cat_pid='' sleep_pid=''
 # shellcheck disable=SC2317 # called by the trap
 cleanup() {
 	trap '' INT TERM HUP
 	# timeout(1) passes it on to QEMU, and kills QEMU 5 s later.
 	if [[ $qemu_pid ]] && kill -TERM "$qemu_pid" 2>/dev/null; then wait "$qemu_pid" || true; fi
+	if [[ $sleep_pid ]]; then kill "$sleep_pid" 2>/dev/null || true; fi
 	if [[ $run ]]; then rm -rf "$run"; fi
 }
 
@@ -211,7 +215,7 @@ prepare() {
 	sweep
 	fetch
 	if [[ $fetch_only = no ]]; then
-		run=$(mktemp -d "$cache/runs/XXXXXXXX")
+		run=$(mktemp -d "$(realpath "$cache/runs")/XXXXXXXX") # the cache may be a link
 		exec 9>"$run/lock"
 		flock 9
 	fi
@@ -332,6 +336,7 @@ boot() {
 		-chardev file,id=output,path=/dev/fd/7 -device virtserialport,chardev=output,name=vm.output
 		-chardev file,id=status,path=status -device virtserialport,chardev=status,name=vm.status)
 	cd "$run"
+	: >status
 	# Not QEMU's stdio: at the end of its stdin, QEMU would tell the guest that nobody listens.
 	# Nor may it write to our stdout: a closed one would stall the guest. So the first cat may fail, the second drains.
 	exec 7> >(exec 9>&-; cat 2>/dev/null || cat >/dev/null)
@@ -341,11 +346,32 @@ boot() {
 	qemu_pid=$!
 }
 
+# await_qemu waits for QEMU and sets the caller's $code to its exit code, and $what if it ended a machine that had said
+# nothing for --silence: one whose emulated timers are lost never wakes again, nor does a watchdog in it.
+await_qemu() {
+	local silent=0 beats=0 now ended=''
+	while :; do
+		sleep 5 7>&- 9>&- &
+		sleep_pid=$!
+		code=0
+		wait -n -p ended "$qemu_pid" "$sleep_pid" || code=$?
+		[[ $ended != "$qemu_pid" ]] || break
+		now=$(wc -c <status)
+		if ((now > beats || now == 0)); then silent=0; else ((silent += 5)); fi
+		beats=$now
+		((silent < silence)) || {
+			what="the machine was lost: it was silent for $silence s"
+			kill -TERM "$qemu_pid" 2>/dev/null || true
+		}
+	done
+	qemu_pid=''
+	kill "$sleep_pid" 2>/dev/null || true
+}
+
 # finish waits for QEMU and exits as the command did.
 finish() {
-	local code=0 reported what='the machine was lost: it ended before the command did' exit_code=123
-	wait "$qemu_pid" || code=$?
-	qemu_pid=''
+	local code reported what='the machine was lost: it ended before the command did' exit_code=123
+	await_qemu
 	exec 7>&- # now cat sees the end of the output
 	wait "$cat_pid" || true
 	reported=$(sed -n 's/^exit //p' status 2>/dev/null || true)

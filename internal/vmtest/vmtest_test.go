@@ -2,6 +2,8 @@ package vmtest
 
 import (
 	"errors"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -59,6 +61,20 @@ func TestLostMachine(t *testing.T) {
 	opts := Options{Memory: 256 << 20, CPUs: 1}
 	if _, err := vm.Run(t.Context(), opts, []string{"sh", "-c", "echo c >/proc/sysrq-trigger"}); !errors.Is(err, vm.ErrLost) || !strings.Contains(err.Error(), "sysrq triggered crash") {
 		t.Errorf("%v", err)
+	}
+}
+
+// A machine that has stopped reporting is ended long before its time is up.
+func TestSilentMachine(t *testing.T) {
+	root, err := moduleRoot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	script := exec.Command(filepath.Join(root, "scripts", "vm.sh"), "--memory", "256M", "--silence", "15", "--",
+		"sh", "-c", "kill -STOP $(pidof sleep) && sleep 1000")
+	out, err := script.CombinedOutput()
+	if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) || exit.ExitCode() != 123 || !strings.Contains(string(out), "the machine was lost: it was silent for 15 s") {
+		t.Errorf("%v: %s", err, out)
 	}
 }
 

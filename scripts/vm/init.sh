@@ -37,8 +37,12 @@ cat /run/vm-output >"$output" &
 drain=$!
 echo -1000 >/proc/$drain/oom_score_adj
 
-echo started >"$status"
-sh /.vm/command </dev/null >/run/vm-output 2>&1
+exec 3>"$status"
+echo started >&3
+# vm.sh takes a machine that is silent for lost.
+while sleep 5; do echo alive; done >&3 &
+echo -1000 >/proc/$!/oom_score_adj
+sh /.vm/command </dev/null >/run/vm-output 2>&1 3>&-
 code=$?
 
 # end_leftovers kills what the command left running, which would hold the pipe open; false when there was nothing.
@@ -57,5 +61,5 @@ end_leftovers() {
 }
 while end_leftovers; do :; done
 wait $drain
-echo "exit $code" >"$status"
+echo "exit $code" >&3
 poweroff -f
