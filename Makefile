@@ -43,7 +43,7 @@ setup-test:
 
 # Everything: set-up, lint, the Java tests, the Go tests against real JVMs,
 # control groups and a virtual machine.
-test: setup-test build lint test-java test-go
+test: setup-test build bin/camel-25.jar lint test-java test-go
 
 test-java:
 	$(MVN) -B -ntp -f java/pom.xml verify
@@ -142,7 +142,7 @@ bench-kills: build
 	$(GO) test ./cmd/tare -count=1 -timeout 60m -run 'TestFitSurvivesKills|TestLabSurvivesKills' -kills 50 -kills.out $(CURDIR)/docs/results/kills.md \
 	  -lab.kills 20 -lab.kills.out $(CURDIR)/docs/results/lab-kills.md
 
-# The service of the experiment container-tuning, for JDK 8 and as it is today.
+# The service of the experiments container-tuning and hot-code, for JDK 8 and as it is today.
 bin/camel-8.jar: FORCE
 	@scripts/bench-services.sh camel
 	@cmp -s $(TARE_CACHE)/services/camel-java8.jar $@ || { mkdir -p bin && cp $(TARE_CACHE)/services/camel-java8.jar $@; }

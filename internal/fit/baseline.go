@@ -65,7 +65,7 @@ func Median(trials []Trial) Trial {
 		return Trial{}
 	}
 	sorted := slices.Clone(trials)
-	slices.SortStableFunc(sorted, func(a, b Trial) int { return cmp.Compare(a.Speed(), b.Speed()) })
+	slices.SortStableFunc(sorted, slower)
 	return sorted[len(sorted)/2]
 }
 
@@ -74,14 +74,11 @@ func spread(trials []Trial) float64 {
 	if len(trials) < 2 {
 		return 0
 	}
-	low, high := trials[0].Speed(), trials[0].Speed()
-	for _, t := range trials {
-		low, high = min(low, t.Speed()), max(high, t.Speed())
-	}
+	low := slices.MinFunc(trials, slower).Speed()
 	if low <= 0 {
 		return 0
 	}
-	return high/low - 1
+	return slices.MaxFunc(trials, slower).Speed()/low - 1
 }
 
 // doubts says that a trial may have been too slow only because the machine has

@@ -3,6 +3,7 @@ package fit
 import (
 	"cmp"
 	"context"
+	"slices"
 )
 
 const (
@@ -140,7 +141,7 @@ func (s *Search) settle(ctx context.Context, setup Setup, limit, below int64) (c
 		}
 		if c.passed() {
 			more := s.speedMargin(setup, c)
-			if more == 0 || c.limit+more >= below {
+			if more == 0 || c.limit+more >= below || raises == maxRaises {
 				return c, nil
 			}
 			s.note("the slowest run at %d MiB was near what is asked for, as far as runs differ: %s are added", c.limit/mib, mibText(more))
@@ -157,9 +158,10 @@ func (s *Search) settle(ctx context.Context, setup Setup, limit, below int64) (c
 
 // speedMargin is what to add to a confirmed limit where speed decided on it: runs
 // just below were too slow. The slowest run should be as many times as fast as is
-// asked for as the median is as fast as it; how much faster more memory makes it, the
-// run that was too slow tells. 0 where that is so already, or the user has set the
-// margin.
+// asked for as the fastest is as fast as it: where memory is short, runs differ
+// twofold, and five of them show little of how slow one of the next twenty may be.
+// How much faster more memory makes it, the run that was too slow tells. 0 where that
+// is so already, or the user has set the margin.
 func (s *Search) speedMargin(setup Setup, c confirmation) int64 {
 	slow := s.failBelow(setup, c.limit)
 	if s.Margin >= 0 || c.times == mostSpeedMargins || slow == nil || slow.AskedSpeed <= 0 {
@@ -169,16 +171,8 @@ func (s *Search) speedMargin(setup Setup, c confirmation) int64 {
 	if slow.AskedShare > 0 {
 		asked = slow.AskedShare * s.judge.Speed()
 	}
-	median := Median(c.runs).Speed()
-	slowest := median
-	for _, r := range c.runs {
-		slowest = min(slowest, r.Speed())
-	}
-	if slowest <= 0 {
-		return 0
-	}
-	lacks := asked*median/slowest - slowest
-	rise := (median - slow.Speed()) / float64(c.limit-slow.LimitBytes)
+	lacks := asked*(1+spread(c.runs)) - slices.MinFunc(c.runs, slower).Speed()
+	rise := (Median(c.runs).Speed() - slow.Speed()) / float64(c.limit-slow.LimitBytes)
 	if lacks <= 0 || rise <= 0 {
 		return 0
 	}

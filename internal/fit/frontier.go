@@ -25,6 +25,9 @@ func (t Trial) Speed() float64 {
 	return 0
 }
 
+// slower orders trials by their speed.
+func slower(a, b Trial) int { return cmp.Compare(a.Speed(), b.Speed()) }
+
 // Frontier is the passed trials that no other passed one beats in both, less
 // memory and at least its speed; by memory. Baselines are not among them: their
 // limit means nothing.
@@ -161,7 +164,6 @@ func (c *HeapCurve) finish() {
 	fastest := 0.0
 	for i := range c.Points {
 		p := &c.Points[i]
-		slower := func(a, b Trial) int { return cmp.Compare(a.Speed(), b.Speed()) }
 		p.Median, p.Slowest, p.Fastest = Median(p.Trials), slices.MinFunc(p.Trials, slower), slices.MaxFunc(p.Trials, slower)
 		fastest = max(fastest, p.Median.Speed())
 	}

@@ -25,8 +25,9 @@ type Lever struct {
 	// ID is what --levers names it by.
 	ID, Name string
 	// Options and Env are added; "{heap}" and "{young}" become sizes of the
-	// heap in MiB, "{code}" that of the code cache and "{archive}" the file
-	// of the class archive.
+	// heap in MiB, "{code}" that of the code cache, "{scale}" how many times as
+	// often code runs before it is compiled, "{scale*2}" twice as many, and
+	// "{archive}" the file of the class archive.
 	Options []string
 	Env     []string
 	// TrainOption makes the class archive in a training run, which ends
@@ -56,6 +57,10 @@ type Lever struct {
 	// Rows are the rows of a footprint that it can make smaller.
 	Rows []footprint.Owner
 
+	// Scales are how many times as often code may run before it is compiled, the
+	// most first; empty where the lever does not set that.
+	Scales []Scale
+
 	// Blind says that it is tried where no footprint tells what it could save.
 	Blind bool
 
@@ -63,15 +68,33 @@ type Lever struct {
 	bound func(Ledger) int64
 }
 
+// Scale is how many times as often code runs before it is compiled, and the share
+// of its speed that an application which has just started is expected to keep: about
+// what a service with Camel keeps with C1 alone (docs/results/hot-code.md; with an
+// AOT cache, by hand, 0.77 and 0.91 of 1719 requests a second). Others keep more.
+type Scale struct {
+	Times int
+	Keeps float64
+}
+
 func feature(n int) jvmopts.Release { return jvmopts.Release{Feature: n} }
 
 const archiveCost = "a file to be made anew for each build of the application and each JDK; its address is predictable"
+
+// hotCode completes a form of the lever that has hot code alone compiled.
+func hotCode(l Lever) Lever {
+	l.ID, l.Name, l.Blind, l.Slows = "hot", "hot code alone compiled", true, true
+	l.Why = "what runs a few hundred times, most of it at the start, stays interpreted: less code, and less of what HotSpot keeps in malloc for each method compiled"
+	l.Cost = "code runs 10 to 30 times as often before it is compiled: a slower start, without an AOT cache, and a slower warm-up"
+	l.Rows, l.bound = []footprint.Owner{footprint.CodeCache, footprint.Malloc}, boundHot
+	return l
+}
 
 var unlockRelocation = []string{"-XX:+UnlockDiagnosticVMOptions", "-XX:ArchiveRelocationMode=0"}
 
 // Levers are the built-in ones. Those that cost no speed are tried together,
 // first; then those that may, one by one; then class archives, which fit one
-// set of options alone; and the heap at the end.
+// set of options alone, with hot code alone compiled; and the heap at the end.
 var Levers = []Lever{
 	{
 		ID: "collector", Blind: true, Name: "serial collector, heap by live set",
@@ -160,6 +183,22 @@ var Levers = []Lever{
 		Slows:   true, Since: feature(22), Flag: "TieredStopAtLevel", Moot: "1",
 		Rows: []footprint.Owner{footprint.Malloc, footprint.CodeCache, footprint.Metaspace}, bound: boundC1,
 	},
+	hotCode(Lever{
+		Options: []string{"-XX:Tier3InvocationThreshold={scale*2}00", "-XX:Tier3MinInvocationThreshold={scale}00", "-XX:Tier3CompileThreshold={scale*2}000", "-XX:Tier3BackEdgeThreshold={scale*6}0000"},
+		Scales:  []Scale{{30, 0.65}},
+		Since:   feature(8), Before: feature(9), Flag: "Tier3InvocationThreshold",
+	}),
+	hotCode(Lever{
+		Options: []string{"-XX:CompileThresholdScaling={scale}"},
+		Scales:  []Scale{{30, 0.4}, {10, 0.5}},
+		Since:   feature(9), Before: feature(25), Flag: "CompileThresholdScaling",
+	}),
+	hotCode(Lever{
+		Options: []string{"-XX:CompileThresholdScaling={scale}"},
+		// The AOT cache tells what was hot in training, which is compiled sooner (JEP 515).
+		Scales: []Scale{{30, 0.65}, {10, 0.85}},
+		Since:  feature(25), Flag: "CompileThresholdScaling",
+	}),
 	{
 		ID: "ratios", Name: "heap given back after collections",
 		Options: []string{"-XX:MinHeapFreeRatio=20", "-XX:MaxHeapFreeRatio=40"},
@@ -256,14 +295,15 @@ var Levers = []Lever{
 // sizes are the values of a lever's placeholders. Bytes.
 type sizes struct {
 	heap, young, code int64
-	cpus              int
+	cpus, scale       int
 	archive, jar      string
 }
 
 // setup is what the lever adds.
 func (l Lever) setup(v sizes) Setup {
 	n := func(bytes int64) string { return strconv.FormatInt((bytes+mib-1)/mib, 10) }
-	r := strings.NewReplacer("{heap}", n(v.heap), "{young}", n(v.young), "{code}", n(v.code), "{cpus}", strconv.Itoa(v.cpus), "{archive}", v.archive)
+	r := strings.NewReplacer("{heap}", n(v.heap), "{young}", n(v.young), "{code}", n(v.code), "{cpus}", strconv.Itoa(v.cpus), "{archive}", v.archive,
+		"{scale}", strconv.Itoa(v.scale), "{scale*2}", strconv.Itoa(2*v.scale), "{scale*6}", strconv.Itoa(6*v.scale))
 	s := Setup{Env: slices.Clone(l.Env), NoHugePages: l.NoHugePages}
 	for _, o := range l.Options {
 		s.Options = append(s.Options, r.Replace(o))
@@ -335,15 +375,19 @@ func (l Lever) open(f Facts) (left Lever, ok bool, reason string) {
 	return left, decides || len(left.Env) > 0 || l.Extract || l.NoHugePages, reason
 }
 
+// isFor says that the release has the lever's options, and needs them.
+func (l Lever) isFor(r jvmopts.Release) bool {
+	return r.AtLeast(l.Since) && (l.Before.Feature == 0 || !r.AtLeast(l.Before))
+}
+
 // closed says why this JVM or application cannot have the lever, or "".
 func (l Lever) closed(f Facts) string {
-	if l.Before.Feature > 0 && f.Release.AtLeast(l.Before) {
-		return fmt.Sprintf("up to JDK %d", l.Before.Feature-1)
-	}
 	value, seen := f.Flags[l.Flag]
 	switch {
 	case !f.Release.AtLeast(l.Since):
 		return fmt.Sprintf("needs JDK %d", l.Since.Feature)
+	case !l.isFor(f.Release):
+		return fmt.Sprintf("up to JDK %d", l.Before.Feature-1)
 	case seen && l.Moot != "" && value == l.Moot:
 		return "the JVM has it so already"
 	case !seen && l.Flag != "" && f.Flags != nil:

@@ -26,9 +26,10 @@ type model struct {
 	cacheNeed, archiveNeed float64
 	// squeezes says that trials tell what is needed with the cache.
 	squeezes bool
-	// gcCost is as in the type gcCost, c1 the speed of C1 alone; noise is by
-	// how much two trials of one setup differ in what they need.
-	gcCost, c1, noise float64
+	// gcCost is as in the type gcCost, c1 the speed of C1 alone, hot that with
+	// hot code alone compiled; noise is by how much two trials of one setup
+	// differ in what they need.
+	gcCost, c1, hot, noise float64
 	// soft says that an application that lacks page cache is slow, and not
 	// killed.
 	soft bool
@@ -48,7 +49,7 @@ func newModel(rng *rand.Rand) *model {
 	between := func(low, high int64) int64 { return (low*4 + rng.Int64N(1+4*(high-low))) * mib / 4 }
 	m := &model{rng: rng, live: between(3, 120), gc: between(0, 12), meta: between(8, 90), code: between(6, 50), mallocUsed: between(10, 60), mallocFree: between(0, 40),
 		compilers: between(0, 60), stacks: between(1, 20), cdsDirty: between(0, 30), cdsFile: between(2, 12), files: between(14, 40), kernel: between(1, 5),
-		cacheNeed: 0.1 + 0.6*rng.Float64(), archiveNeed: 0.2 + 0.6*rng.Float64(), squeezes: rng.IntN(4) > 0, c1: 0.7 + 0.5*rng.Float64()}
+		cacheNeed: 0.1 + 0.6*rng.Float64(), archiveNeed: 0.2 + 0.6*rng.Float64(), squeezes: rng.IntN(4) > 0, c1: 0.7 + 0.5*rng.Float64(), hot: 0.85}
 	m.heap = m.live * (2 + rng.Int64N(8))
 	m.gcCost = float64(m.live) * 0.2 * rng.Float64()
 	m.ooms = rng.IntN(4) == 0
@@ -58,6 +59,10 @@ func newModel(rng *rand.Rand) *model {
 
 func (m *model) has(s Setup, option string) bool {
 	return slices.ContainsFunc(append(slices.Clone(s.Options), s.Env...), func(o string) bool { return strings.HasPrefix(o, option) })
+}
+
+func (m *model) rarelyCompiles(s Setup) bool {
+	return m.has(s, "-XX:CompileThresholdScaling=") || m.has(s, "-XX:Tier3InvocationThreshold=")
 }
 
 // heapMax is the heap that the JVM may use.
@@ -77,6 +82,9 @@ func (m *model) rows(s Setup, limit int64) []footprint.Row {
 	}
 	if m.has(s, "-XX:TieredStopAtLevel=1") {
 		code, compilers = code/2, 0
+	}
+	if m.rarelyCompiles(s) {
+		code, used, compilers = code/2, used*4/5, compilers*4/5
 	}
 	if m.has(s, "-XX:ReservedCodeCacheSize=") {
 		code = code * 3 / 4
@@ -137,6 +145,9 @@ func (m *model) Try(ctx context.Context, a Attempt) (Outcome, error) {
 	if m.has(a.Setup, "-XX:TieredStopAtLevel=1") {
 		speed *= m.c1
 	}
+	if m.rarelyCompiles(a.Setup) {
+		speed *= m.hot
+	}
 	o := Outcome{Passed: true, Verdict: trial.Passed, Throughput: speed, NeededBytes: min(a.LimitBytes, need), PeakBytes: min(a.LimitBytes, need+files),
 		LiveBytes: m.live, HeapBytes: min(m.heap, max), Took: 20 * time.Second, Measured: trial.Measured{Start: time.Second, Load: &load.Result{OK: int64(speed) * 10, Elapsed: 10 * time.Second}}}
 	fail := func(v trial.Verdict) { o.Passed, o.Verdict = false, v }
@@ -162,7 +173,7 @@ func (m *model) Try(ctx context.Context, a Attempt) (Outcome, error) {
 	}
 	o.Result = &trial.Result{GCShare: &share, Verdict: o.Verdict, CodeCacheFull: m.codeFull || m.codeFills && m.has(a.Setup, "-XX:ReservedCodeCacheSize=")}
 	if !m.bareLimits {
-		o.Result.Peak = &footprint.Footprint{Rows: m.rows(a.Setup, a.LimitBytes), Collector: "G1", Flags: map[string]string{"TieredStopAtLevel": "4",
+		o.Result.Peak = &footprint.Footprint{Rows: m.rows(a.Setup, a.LimitBytes), Collector: "G1", Flags: map[string]string{"TieredStopAtLevel": "4", "CompileThresholdScaling": "1", "Tier3InvocationThreshold": "200",
 			"ArchiveRelocationMode": "1", "CICompilerCount": "3", "ParallelGCThreads": "1", "ReservedCodeCacheSize": "251658240"}}
 	}
 	return o, nil
@@ -255,6 +266,50 @@ func TestSearchUnderSpread(t *testing.T) {
 	}
 	if over > runs/10 {
 		t.Errorf("%d of %d are a tenth too large", over, runs)
+	}
+}
+
+// Hot code alone is compiled where the other levers have made more speed than that
+// costs, and it is tried with the archive. Where it is too slow after all, the
+// archive alone is tried again.
+func TestHotCodeIsPaidWithSpeed(t *testing.T) {
+	for _, c := range []struct {
+		c1, keeps float64
+		release   string
+		option    string // none: it is not tried
+		kept      bool
+	}{
+		{1.5, 0.9, "17.0.15", "", false},
+		{2.1, 0.5, "17.0.15", "-XX:CompileThresholdScaling=10", true},
+		{2.6, 0.4, "17.0.15", "-XX:CompileThresholdScaling=30", true},
+		{2.6, 0.2, "17.0.15", "-XX:CompileThresholdScaling=30", false},
+		{1.15, 0.9, "25.0.3", "", false},
+		{1.3, 0.9, "25.0.3", "-XX:CompileThresholdScaling=10", true},
+		{1.7, 0.75, "1.8.0_452", "-XX:Tier3InvocationThreshold=6000 -XX:Tier3MinInvocationThreshold=3000 -XX:Tier3CompileThreshold=60000 -XX:Tier3BackEdgeThreshold=1800000", true},
+	} {
+		m := newModel(rand.New(rand.NewPCG(4, 1)))
+		m.c1, m.hot, m.compilers, m.code, m.mallocUsed, m.gcCost, m.soft = c.c1, c.keeps, 40*mib, 40*mib, 40*mib, 0, false
+		s := &Search{Trier: m, Levers: Levers, AmpleBytes: 1024 * mib, Baselines: 1, Confirmations: 2, Facts: Facts{Release: jvmopts.ParseRelease(c.release)}}
+		f, err := s.Run(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkFound(t, s, f)
+		of := func(id string) LeverResult {
+			return f.Levers[slices.IndexFunc(f.Levers, func(l LeverResult) bool { return l.Lever.ID == id })]
+		}
+		hot, archive := of("hot"), of("archive")
+		tried := ""
+		if hot.Trial > 0 {
+			options := f.Trials[hot.Trial-1].Setup.Options
+			tried = strings.Join(options[len(options)-len(hot.Lever.Options):], " ")
+		}
+		if hot.Kept != c.kept || tried != c.option {
+			t.Errorf("%+v: %+v, tried %q", c, hot, tried)
+		}
+		if together := archive.Trial == hot.Trial; c.option != "" && archive.Trial > 0 && together != c.kept {
+			t.Errorf("%+v: tried in %d, the archive in %d", c, hot.Trial, archive.Trial)
+		}
 	}
 }
 
@@ -476,7 +531,7 @@ func TestSpeedMargin(t *testing.T) {
 		want       int64
 	}{
 		{"near", run(67, 925), []float64{1508, 1244, 1374, 1619, 1439}, 2200, MarginBySpread, 0, 1},
-		{"nearer", run(65, 925), []float64{1508, 1144, 1374, 1619, 1439}, 2200, MarginBySpread, 0, 2},
+		{"nearer", run(67, 925), []float64{1508, 1144, 1374, 1619, 1439}, 2200, MarginBySpread, 0, 2},
 		{"bounded", run(50, 925), []float64{1508, 1144, 1374, 1619, 1439}, 2200, MarginBySpread, 0, 3},
 		{"far", run(67, 925), []float64{1808, 1744, 1774, 1819, 1739}, 2200, MarginBySpread, 0, 0},
 		{"far, on a machine whose speed differs", run(67, 925), []float64{3076, 3975, 4787, 5607, 6008}, 3000, MarginBySpread, 0, 0},

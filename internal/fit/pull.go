@@ -37,6 +37,13 @@ func (s *Search) leverLimit() int64 {
 // a trial tells what is needed and how fast it is.
 func (s *Search) pullLevers(ctx context.Context) error {
 	fast, slow, files := bundles(s.openLevers())
+	var hot, code []Lever
+	if s.prefersMemory() {
+		// By then it is known what speed is to spare for hot code alone, and it
+		// needs no trial of its own; what a smaller code cache saves depends on it.
+		slow, hot = take(slow, "hot")
+		slow, code = take(slow, "code")
+	}
 	s.expect(2 + len(slow) + reserve)
 	bold := s.bold(slow)
 	slow = slices.DeleteFunc(slow, func(l Lever) bool { return slices.ContainsFunc(bold, l.same) })
@@ -47,6 +54,7 @@ func (s *Search) pullLevers(ctx context.Context) error {
 	if s.best.setup.heapBytes() > 0 {
 		heap = s.openHeap()
 	}
+	files = append(files, hot...)
 	s.coming = [][]Lever{files, heap}
 	for len(slow) > 0 {
 		s.promising(slow)
@@ -56,14 +64,29 @@ func (s *Search) pullLevers(ctx context.Context) error {
 		slow = slow[1:]
 	}
 	s.coming = [][]Lever{heap}
-	return s.pull(ctx, files)
+	if err := s.pull(ctx, files); err != nil {
+		return err
+	}
+	return s.pull(ctx, code)
+}
+
+// take parts levers from those of a name.
+func take(levers []Lever, id string) (rest, taken []Lever) {
+	for _, l := range levers {
+		if l.ID == id {
+			taken = append(taken, l)
+		} else {
+			rest = append(rest, l)
+		}
+	}
+	return rest, taken
 }
 
 // bold are the levers that may cost speed, but promise so much that they are
 // tried with the first: what speed they cost does not matter while the objective
 // holds, and what they save would hide what others do.
 func (s *Search) bold(slow []Lever) []Lever {
-	if s.Prefer != "" && s.Prefer != PreferMemory {
+	if !s.prefersMemory() {
 		return nil
 	}
 	ledger := s.ledger()
@@ -76,6 +99,8 @@ func (s *Search) bold(slow []Lever) []Lever {
 	}
 	return bold
 }
+
+func (s *Search) prefersMemory() bool { return s.Prefer == "" || s.Prefer == PreferMemory }
 
 // promising brings the levers that could save most to the front.
 func (s *Search) promising(levers []Lever) {
@@ -93,20 +118,23 @@ func (s *Search) promising(levers []Lever) {
 // heap's, which come last.
 func (s *Search) openLevers() []Lever {
 	var open []Lever
-	var closed []LeverResult
+	var closed, others []LeverResult // others are forms for other releases
 	for _, l := range s.Levers {
 		left, ok, reason := l.open(s.Facts)
-		if ok {
+		switch r := (LeverResult{Lever: l, Reason: reason}); {
+		case ok:
 			open = append(open, left)
-		} else {
-			closed = append(closed, LeverResult{Lever: l, Reason: reason})
+		case l.isFor(s.Facts.Release):
+			closed = append(closed, r)
+		default:
+			others = append(others, r)
 		}
 	}
 	said := map[string]bool{}
 	for _, l := range open {
 		said[l.ID] = true
 	}
-	for _, r := range closed { // a lever has several forms, by release
+	for _, r := range append(closed, others...) { // one reason for all forms of a lever
 		if !said[r.Lever.ID] {
 			said[r.Lever.ID] = true
 			s.drop(r, r.Reason)
@@ -133,8 +161,8 @@ func bundles(levers []Lever) (fast, slow, files []Lever) {
 }
 
 // pull tries levers together on top of the best point and keeps them when less
-// is needed. Where that fails, it tries them in parts: without the heap's where
-// that was too small, else as split says.
+// is needed. Where that fails, it tries them in parts: without the one that it
+// points at, else as split says.
 func (s *Search) pull(ctx context.Context, levers []Lever) error {
 	levers = s.worthwhile(levers)
 	if len(levers) == 0 {
@@ -155,13 +183,12 @@ func (s *Search) pull(ctx context.Context, levers []Lever) error {
 		return err
 	}
 	reason := s.refuse(t)
-	heap := slices.IndexFunc(added, func(r LeverResult) bool { return r.Lever.sizesHeap() })
-	switch {
+	switch i := culprit(added, t); {
 	case reason == "":
 		s.keep(added, t)
-	case len(added) > 1 && heap >= 0 && heapTooSmall(t) && !hopeless(t):
-		s.dropTried(added[heap:heap+1], t, reason)
-		return s.pull(ctx, leversOf(slices.Delete(added, heap, heap+1)))
+	case len(added) > 1 && i >= 0:
+		s.dropTried(added[i:i+1], t, reason)
+		return s.pull(ctx, leversOf(slices.Delete(added, i, i+1)))
 	case len(added) > 1:
 		one, other := split(leversOf(added))
 		if err := s.pull(ctx, one); err != nil {
@@ -172,6 +199,20 @@ func (s *Search) pull(ctx context.Context, levers []Lever) error {
 		s.dropTried(added, t, reason)
 	}
 	return nil
+}
+
+// culprit is the lever that a failed trial points at: the heap's where that was
+// too small, hot code's where it was too slow; -1 for none.
+func culprit(added []LeverResult, t Trial) int {
+	if heapTooSmall(t) && !hopeless(t) {
+		if i := slices.IndexFunc(added, func(r LeverResult) bool { return r.Lever.sizesHeap() }); i >= 0 {
+			return i
+		}
+	}
+	if t.AskedSpeed <= 0 {
+		return -1
+	}
+	return slices.IndexFunc(added, func(r LeverResult) bool { return len(r.Lever.Scales) > 0 })
 }
 
 // split parts a bundle that failed: those that cost no speed from those that may,
@@ -245,6 +286,10 @@ func (s *Search) worthwhile(levers []Lever) []Lever {
 			s.drop(r, fmt.Sprintf("could save at most %s", mibText(*r.BoundBytes)))
 			continue
 		}
+		if len(l.Scales) > 0 && s.scale(l) == 0 {
+			s.drop(r, "the other levers leave no speed to spare for it")
+			continue
+		}
 		out = append(out, l)
 	}
 	return out
@@ -294,6 +339,7 @@ func (s *Search) prepare(ctx context.Context, levers []Lever) ([]LeverResult, er
 	ledger := s.ledger()
 	for _, l := range levers {
 		v := s.sizes(ledger, firstHeap)
+		v.scale = s.scale(l)
 		var err error
 		switch {
 		case l.Extract:
@@ -338,6 +384,17 @@ func (s *Search) sizes(l Ledger, lives float64) sizes {
 		v.code = max(leastCode, wholeMiB(l.resident(footprint.CodeCache)*3/4))
 	}
 	return v
+}
+
+// scale is the first of the lever's scales that the levers so far have made enough
+// speed for; 0 where they have not.
+func (s *Search) scale(l Lever) int {
+	for _, c := range l.Scales {
+		if c.Keeps*s.speed(s.best) >= s.found.Baseline.Speed() {
+			return c.Times
+		}
+	}
+	return 0
 }
 
 // leastCode is the smallest code cache that is tried: HotSpot's own code needs

@@ -110,13 +110,13 @@ const (
 // all versions (JDK: src/hotspot/share/runtime/globals.hpp and gc/*/).
 var toldFlags = map[string]flagKind{
 	"ActiveProcessorCount": intFlag, "AlwaysPreTouch": boolFlag, "AOTCache": textFlag, "ArchiveRelocationMode": intFlag,
-	"CICompilerCount": intFlag, "CompilerThreadStackSize": sizeFlag, "ConcGCThreads": intFlag,
+	"CICompilerCount": intFlag, "CompilerThreadStackSize": sizeFlag, "CompileThresholdScaling": realFlag, "ConcGCThreads": intFlag,
 	"DisableAttachMechanism": boolFlag, "ExitOnOutOfMemoryError": boolFlag, "InitialHeapSize": sizeFlag,
 	"MaxDirectMemorySize": sizeFlag, "MaxHeapFreeRatio": intFlag, "MaxHeapSize": sizeFlag,
 	"MaxMetaspaceSize": sizeFlag, "MaxRAMPercentage": realFlag, "MinHeapFreeRatio": intFlag,
 	"NativeMemoryTracking": textFlag, "ParallelGCThreads": intFlag, "ReservedCodeCacheSize": sizeFlag,
 	"SharedArchiveFile": textFlag, "THPStackMitigation": boolFlag, "ThreadStackSize": sizeFlag,
-	"TieredCompilation": boolFlag, "TieredStopAtLevel": intFlag, "TrimNativeHeapInterval": intFlag,
+	"Tier3InvocationThreshold": intFlag, "TieredCompilation": boolFlag, "TieredStopAtLevel": intFlag, "TrimNativeHeapInterval": intFlag,
 	"UseCompactObjectHeaders": boolFlag, "UseCompressedOops": boolFlag, "UseContainerSupport": boolFlag,
 	"UseSharedSpaces": boolFlag, "UseStringDeduplication": boolFlag, "UseTransparentHugePages": boolFlag,
 	"G1PeriodicGCInterval": sizeFlag, "UsePerfData": boolFlag, "CompressedClassSpaceSize": sizeFlag,
