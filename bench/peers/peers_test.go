@@ -6,8 +6,10 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +17,7 @@ import (
 	"tare/bench/state"
 	"tare/bench/ways"
 	"tare/internal/fit"
+	"tare/internal/jvmtest"
 	"tare/internal/report"
 	"tare/internal/trial"
 )
@@ -249,8 +252,7 @@ func TestRawTrials(t *testing.T) {
 	}
 }
 
-// The file names what lies in the cache without the cache's folder, and what is
-// gone from there is known.
+// The file names what lies in the cache without the cache's folder.
 func TestCacheOfRecords(t *testing.T) {
 	cache := t.TempDir()
 	archive := filepath.Join(cache, "archives", "app.aot")
@@ -270,15 +272,50 @@ func TestCacheOfRecords(t *testing.T) {
 	if !slices.Equal(got.Options, r.Options) || got.Jar != r.Jar {
 		t.Errorf("got %+v, want %+v", got, r)
 	}
-	if !got.lost(cache) {
-		t.Error("an archive that is not there is not lost")
-	}
-	for _, name := range []string{archive, r.Jar} {
-		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, nil, 0o600)); err != nil {
+}
+
+// An archive that another machine had is made anew, and the JVM takes it.
+func TestRemake(t *testing.T) {
+	sysinfo := jvmtest.Jar(t, "sysinfo.jar")
+	for _, c := range []struct {
+		shape, archive, use string
+	}{
+		{"17x1", "app.jsa", "-XX:SharedArchiveFile="},
+		{"25x1", "app.aot", "-XX:AOTCache="},
+	} {
+		b := &bench{apps: applications, shapes: allShapes, cache: t.TempDir(), load: time.Second, log: t.Output()}
+		if err := b.openRunner(); err != nil {
 			t.Fatal(err)
 		}
-	}
-	if got.lost(cache) {
-		t.Error("an archive that is there is lost")
+		m := &measurer{bench: b, cell: cell{"sysinfo", c.shape}}
+		m.app, m.shape = b.app(m.cell), b.shape(m.cell)
+		m.app.command = func(p place) []string {
+			return []string{"-jar", sysinfo, "--port", strconv.Itoa(p.port), "--log-level", "error"}
+		}
+		major, err := strconv.Atoi(m.shape.jdk)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m.java, err = fit.FindJava(t.Context(), jvmtest.Java(t, major)); err != nil {
+			t.Fatal(err)
+		}
+		archive := filepath.Join(b.cache, "archives", c.archive)
+		found := record{Options: []string{"-XX:+UseSerialGC", c.use + archive, "-Xmx1m"}}
+		if err := m.remake(t.Context(), found); err != nil {
+			t.Fatal(err)
+		}
+		made, err := os.Stat(archive)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out, err := exec.Command(m.java.Path, "-XX:+UseSerialGC", c.use+archive, "-Xlog:class+load=info", "-jar", sysinfo, "--help").CombinedOutput(); err != nil || !strings.Contains(string(out), "dev.tare.sysinfo.Main source: shared objects file") {
+			t.Errorf("%s: %v: %s", c.shape, err, out)
+		}
+		if err := m.remake(t.Context(), found); err != nil {
+			t.Fatal(err)
+		}
+		if again, err := os.Stat(archive); err != nil || !again.ModTime().Equal(made.ModTime()) {
+			t.Errorf("%s: an archive that is there is made again: %v", c.shape, err)
+		}
 	}
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -22,6 +21,7 @@ const (
 	proving    stage = "proof"
 	below      stage = "below"
 	gridding   stage = "grid"
+	training   stage = "train"
 	// pairing are trials at limits that were found, tare's and the best other's
 	// in turn.
 	pairing stage = "pair"
@@ -124,19 +124,6 @@ func (r record) moved(from, to string) record {
 		r.Options[i] = strings.ReplaceAll(o, from, to)
 	}
 	return r
-}
-
-// lost says that a file of the cache that it names is not there: archives and
-// extracted jars are made anew on another machine.
-func (r record) lost(cache string) bool {
-	for _, o := range append(r.Options, r.Jar) {
-		if i := strings.Index(o, cache); i >= 0 && cache != "" {
-			if _, err := os.Stat(o[i:]); err != nil {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // found is the answer of a way in a cell, nil where there is none yet.

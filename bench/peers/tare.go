@@ -17,6 +17,7 @@ import (
 
 	"tare/bench/ways"
 	"tare/internal/fit"
+	"tare/internal/trial"
 )
 
 const wayTare = "tare"
@@ -54,13 +55,16 @@ func (m *measurer) measureTare(ctx context.Context) error {
 		return err
 	}
 	found := m.found(m.cell, wayTare)
-	if found == nil || m.lacks(*found) && found.lost(m.cache) {
+	if found == nil {
 		if found, err = m.fit(ctx, slo); err != nil {
 			return err
 		}
 	}
-	if found.Answer.Failure != "" {
+	if !m.lacks(*found) {
 		return nil
+	}
+	if err := m.remake(ctx, *found); err != nil {
+		return err
 	}
 	if err := m.measureWarm(ctx, *found); err != nil {
 		return err
@@ -116,8 +120,54 @@ func (m *measurer) again(ctx context.Context, found record, s, paces stage, n in
 
 // lacks says that trials of what was found are still to be made.
 func (m *measurer) lacks(found record) bool {
-	return found.Answer.Failure == "" && (len(m.of(m.cell, wayTare, warming)) < m.warm || len(m.of(m.cell, wayTare, pairing)) < m.pairs || len(m.of(m.cell, wayTare, proving)) < m.proof ||
-		len(m.of(m.cell, wayTare, below)) < m.proof || m.grid && !m.gridded(found))
+	return found.Answer.Failure == "" &&
+		(len(m.of(m.cell, wayTare, warming)) < m.warm || len(m.of(m.cell, wayTare, pairing)) < m.pairs || len(m.of(m.cell, wayTare, proving)) < m.proof ||
+			len(m.of(m.cell, wayTare, below)) < m.proof || m.grid && !m.gridded(found))
+}
+
+// remake makes what the options need and another machine had: the extracted jars,
+// and the class archive, in a training run such as tare fit's with the options that
+// come before it.
+func (m *measurer) remake(ctx context.Context, found record) error {
+	if gone(found.Jar) {
+		jars := m.app.jars(place{jdk: m.shape.jdk, cache: m.cache})
+		if _, err := fit.ExtractJars(jars[0], filepath.Dir(found.Jar)); err != nil {
+			return err
+		}
+	}
+	for i, o := range found.Options {
+		if train, file, ok := fit.TrainingOf(o); ok && gone(file) {
+			return m.train(ctx, found, append(slices.Clone(found.Options[:i]), train), file)
+		}
+	}
+	return nil
+}
+
+// gone says that a file is named, and not there.
+func gone(file string) bool {
+	_, err := os.Stat(file)
+	return file != "" && err != nil
+}
+
+func (m *measurer) train(ctx context.Context, found record, options []string, file string) error {
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		return err
+	}
+	a := found.attempt(training, 1, ampleBytes, noErrors)
+	a.options = options
+	spec, err := m.spec(a)
+	if err != nil {
+		return err
+	}
+	spec.StopGrace = fit.TrainGrace
+	res, err := trial.Run(ctx, m.runner, spec)
+	if err != nil {
+		return err
+	}
+	if gone(file) {
+		return fmt.Errorf("%w: the training run was %s", fit.ErrNoArchive, res.Verdict)
+	}
+	return fit.Flush(file)
 }
 
 // gridOf are the limits to be tried with what was found, from that of the

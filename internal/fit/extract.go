@@ -37,12 +37,12 @@ func nestedJars(name string) bool {
 	return err == nil && m["start-class"] != "" && m["spring-boot-lib"] != ""
 }
 
-// extractJars takes an application of Spring Boot's layout apart, as its own
+// ExtractJars takes an application of Spring Boot's layout apart, as its own
 // tools mode does from 3.3 on (java -Djarmode=tools -jar app.jar extract): dir
 // then has a plain jar with the application's classes, which is returned, and
 // beside it lib with the libraries in their order. Files get the time of the jar,
 // for class archives hold for files of one time alone.
-func extractJars(name, dir string) (string, error) {
+func ExtractJars(name, dir string) (string, error) {
 	st, err := os.Stat(name)
 	if err != nil {
 		return "", err

@@ -62,7 +62,7 @@ func TestExtractJars(t *testing.T) {
 		t.Error("which jar holds jars?")
 	}
 	for range 2 { // anew over an old one
-		got, err := extractJars(jar, out)
+		got, err := ExtractJars(jar, out)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -107,7 +107,7 @@ func TestExtractRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, jar := range []string{bad, jvmtest.Jar(t, "sysinfo.jar")} {
-		if _, err := extractJars(jar, filepath.Join(dir, "out")); !errors.Is(err, ErrNotExtracted) {
+		if _, err := ExtractJars(jar, filepath.Join(dir, "out")); !errors.Is(err, ErrNotExtracted) {
 			t.Errorf("%s: %v", jar, err)
 		}
 	}

@@ -338,8 +338,8 @@ const (
 	minReadyTimeout = 10 * time.Second
 	patience        = 4
 	minPatience     = 5 * time.Second
-	// trainGrace is how long a JVM may take to write its class archive.
-	trainGrace = 3 * time.Minute
+	// TrainGrace is how long a JVM may take to write its class archive.
+	TrainGrace = 3 * time.Minute
 )
 
 // trier makes real trials.
@@ -530,7 +530,7 @@ func (t *trier) Train(ctx context.Context, s Setup, option string) (string, erro
 	}
 	t.archives = append(t.archives, trained{file, option})
 	spec := t.spec(s.plus(Setup{Options: []string{strings.ReplaceAll(option, "{archive}", file)}}), t.config.AmpleBytes)
-	spec.StopGrace = trainGrace
+	spec.StopGrace = TrainGrace
 	spec.LogFile = t.config.trainingLog()
 	r, err := t.run(ctx, s, spec)
 	if err != nil {
@@ -540,13 +540,13 @@ func (t *trier) Train(ctx context.Context, s Setup, option string) (string, erro
 	if err != nil || st.Size() == 0 {
 		return "", fmt.Errorf("%w: the training run was %s, %s", ErrNoArchive, r.Verdict, trial.ExitText(r.Exit))
 	}
-	return file, flush(file)
+	return file, Flush(file)
 }
 
 // Extract takes the application's jar apart, in the folder of archives.
 func (t *trier) Extract(context.Context) (string, error) {
 	dir := t.config.extractedDir()
-	jar, err := extractJars(t.config.jarPath(), dir)
+	jar, err := ExtractJars(t.config.jarPath(), dir)
 	if err == nil {
 		t.archives = append(t.archives, trained{file: dir})
 	}
@@ -572,9 +572,9 @@ func (c Config) trainingLog() string {
 	return filepath.Join(c.OutDir, "training.log")
 }
 
-// flush writes the file to its disk: dirty pages cannot be dropped from the
-// page cache, and the next trial would not be charged for them.
-func flush(name string) error {
+// Flush writes a class archive to its disk: dirty pages cannot be dropped from
+// the page cache, and the next trial would not be charged for them.
+func Flush(name string) error {
 	f, err := os.Open(name)
 	if err != nil {
 		return fmt.Errorf("class archive: %w", err)

@@ -314,6 +314,19 @@ func (l Lever) setup(v sizes) Setup {
 	return s
 }
 
+// TrainingOf is the option of a training run that makes the class archive which an
+// option of a lever uses, and the archive's file; ok says that it uses one.
+func TrainingOf(option string) (train, file string, ok bool) {
+	for _, l := range Levers {
+		for _, o := range l.Options {
+			if file, found := strings.CutPrefix(option, strings.TrimSuffix(o, "{archive}")); found && strings.HasSuffix(o, "{archive}") {
+				return strings.ReplaceAll(l.TrainOption, "{archive}", file), file, true
+			}
+		}
+	}
+	return "", "", false
+}
+
 // same says that two are forms of one lever.
 func (l Lever) same(o Lever) bool { return l.ID == o.ID }
 
