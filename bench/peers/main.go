@@ -28,6 +28,10 @@ import (
 // has those that the report was made of.
 const rawFile = "docs/results/raw/peers.jsonl"
 
+// usualLoad is the load of a trial that the report without a time in its name
+// is of.
+const usualLoad = 10 * time.Second
+
 type bench struct {
 	cache         string
 	apps          []application
@@ -60,7 +64,7 @@ func main() {
 	names := flag.String("ways", strings.Join(append(ways.Names(ways.All("")), wayTare), ","), "ways to choose the options")
 	short := flag.Bool("short", false, "only the first applications (sysinfo, WireMock, Camel), on one processor")
 	flag.StringVar(&b.state, "state", rawFile, "trials that were made already")
-	flag.DurationVar(&b.load, "load", 10*time.Second, "load of a trial, from readiness on")
+	flag.DurationVar(&b.load, "load", usualLoad, "load of a trial, from readiness on; the report's name tells another one")
 	flag.DurationVar(&b.warmup, "warmup", 20*time.Second, "load before the load of a warm trial")
 	flag.Float64Var(&b.share, "share", 0.6, "what must be kept of the throughput that the defaults have with ample memory; where runs of the same differ less, tare fit's own 0.9 can be asked")
 	flag.IntVar(&b.confirmations, "confirmations", 3, "fresh runs that must pass at a limit that was found")
@@ -69,7 +73,7 @@ func main() {
 	flag.IntVar(&b.proof, "proof", 0, "fresh runs at tare's limit, and as many at 0.9 of it")
 	flag.BoolVar(&b.grid, "grid", false, "tare's options at every limit of a grid of 2 %")
 	list := flag.Bool("list", false, "say what is still to be measured, and end")
-	write := flag.Bool("write", true, "write docs/results/peers.md")
+	write := flag.Bool("write", true, "write docs/results/peers.md, or with another load peers-LOAD.md")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -101,7 +105,16 @@ func (b *bench) run(ctx context.Context, apps, shapes, names string, list, write
 	if !write {
 		return nil
 	}
-	return results.Write("peers", "How little memory, against other ways to choose the options", "make bench-peers", text)
+	name, command := b.report()
+	return results.Write(name, "How little memory, against other ways to choose the options", command, text)
+}
+
+// report is the report's name, and the command that makes it.
+func (b *bench) report() (name, command string) {
+	if b.load == usualLoad {
+		return "peers", "make bench-peers"
+	}
+	return fmt.Sprintf("peers-%s", b.load), fmt.Sprintf("make bench-peers PEERS='-load %s'", b.load)
 }
 
 // prepare checks the flags, and reads what was measured before. clean removes

@@ -157,6 +157,7 @@ func TestAnswerAnew(t *testing.T) {
 // is named.
 func TestText(t *testing.T) {
 	b := testBench(t)
+	b.ways, _ = ways.Named(b.ways, []string{ways.Defaults, ways.Percent, ways.Paketo})
 	b.answer(t, ways.Defaults, 100, 1000, "")
 	b.answer(t, ways.Percent, 96, 900, "")
 	b.answer(t, ways.Paketo, 0, 0, "with 2048 MiB it is crashed")
@@ -164,15 +165,21 @@ func TestText(t *testing.T) {
 	b.pair(t, ways.Percent, 96, [2]float64{800, 1000}, [2]float64{1200, 1000}, [2]float64{660, 600})
 	b.made(t, gridding, 100, trial.Passed, 61, trial.Passed, 58, trial.Passed, 57, trial.OOMKilled, 56, trial.OOMKilled, 55, trial.Passed)
 	b.made(t, proving, 60, trial.Passed, 60, trial.Passed)
+	b.made(t, warming, 60, trial.OOMKilled, 60, trial.OOMKilled)
 	b.made(t, below, 54, trial.Passed, 54, trial.TooSlow, 54, trial.OOMKilled)
 	again := testBench(t)
 	again.state = b.state
 	if err := again.readState(); err != nil {
 		t.Fatal(err)
 	}
+	if text := again.text(); !strings.Contains(text, "Not measured yet: sysinfo run-java.sh, sysinfo Red Hat.") || strings.Contains(text, "goal at most 0.50") {
+		t.Errorf("goals are judged without some ways:\n%s", text)
+	}
+	again.ways = b.ways
 	text := again.text()
 	for _, want := range []string{
 		"| sysinfo | defaults | 100 | 1.04 | 1000 |", "| sysinfo | 75% | 96 | 1.00 | 900 |", "none: with 2048 MiB it is crashed",
+		"| sysinfo | tare | 60 | 0.62 | 990 | none: 2 oom-killed |", "| 1000 | not measured |",
 		"of the best other's: 0.62; goal at most 0.50: not reached", "throughput of that other's, in pairs: 1.10; goal at least 1.00: reached", "| 1 | 1.10 (0.80 … 1.20) |",
 		"sysinfo, at 0.62: java-heap 30.0, metaspace 20.0", "trials before confirming: 9 (9 … 9); goal at most 12 in each: reached",
 		"| sysinfo | 25x1 | 60 | 58 | +3.4 % | 1 | 6, 3 |", "within 3 % of the grid's: not reached", "within a quarter of the grid's time: not reached",

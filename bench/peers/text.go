@@ -27,8 +27,16 @@ const (
 func (b *bench) text() string {
 	var t strings.Builder
 	b.method(&t)
+	var missing []string
 	for _, s := range b.shapes {
-		b.shapeText(&t, s)
+		if b.measured(s) {
+			b.shapeText(&t, s)
+		} else {
+			missing = append(missing, s.String())
+		}
+	}
+	if len(missing) > 0 {
+		fmt.Fprintf(&t, "\nNot measured yet: %s.\n", strings.Join(missing, "; "))
 	}
 	b.searchText(&t)
 	b.gridText(&t)
@@ -43,8 +51,8 @@ func (b *bench) method(t *strings.Builder) {
 		"what it serves while it is cold counts. The objective is the same for all: no error, and %g of the throughput that the JVM's defaults have with %d MiB (the "+
 		"median of %d runs). For each of the others the smallest limit that passes is found by halving, to 2 %% or 2 MiB, and confirmed by %d fresh runs, raised by 3 %% "+
 		"until all pass; a run that missed by little is made again, twice at most. %s*tare* is `tare fit` with its own defaults and that objective, by its own baselines. "+
-		"Its rates are of the median confirming run, as those of the others. *Warm* is the rate at that limit after %s of load, of those runs that passed; none where "+
-		"there was no such run yet. Ways are measured one after the other, and hours apart where one was measured anew; the machine's own speed differs between hours. So "+
+		"Its rates are of the median confirming run, as those of the others. *Warm* is the rate at that limit after %s of load, of fresh runs of which nothing is asked "+
+		"but no error, and how those that failed ended: a limit found by a shorter load need not hold for a longer one. Ways are measured one after the other, and hours apart where one was measured anew; the machine's own speed differs between hours. So "+
 		"the last column compares the rates of trials that were made in turn, with tare's and with the best other's options, each at its limit.\n\n",
 		b.load, concurrency, b.share, ampleBytes/mib, baselines, b.confirmations, b.noise(), b.warmup)
 	for _, a := range b.apps {
@@ -81,25 +89,28 @@ func (b *bench) noise() string {
 		baselines, slices.Max(spreads))
 }
 
+// measured says that there is something to tell of a shape.
+func (b *bench) measured(s shape) bool {
+	return slices.ContainsFunc(b.apps, func(a application) bool { return b.best(cell{a.name, s.name}) != nil })
+}
+
 // shapeText is the table of one JDK, and what the goals make of it.
 func (b *bench) shapeText(t *strings.Builder, s shape) {
 	fmt.Fprintf(t, "\n## %s\n\n", s)
-	if !slices.ContainsFunc(b.apps, func(a application) bool { return b.best(cell{a.name, s.name}) != nil }) {
-		t.WriteString("Not measured yet.\n")
-		return
-	}
 	t.WriteString("| application | way | smallest limit MiB | of the best other's | req/s | warm req/s | ready s | trials | minutes | req/s beside the best other's |\n|---|---|---|---|---|---|---|---|---|---|\n")
 	var shares, rates, seen []float64
-	var short []string
+	var short, missing []string
 	for _, a := range b.apps {
 		c := cell{a.name, s.name}
 		best := b.best(c)
+		tare := b.found(c, wayTare)
 		for _, way := range append(ways.Names(b.ways), wayTare) {
 			if r := b.found(c, way); r != nil {
 				b.wayText(t, c, *r, best)
+			} else if best != nil && s.seen == 0 {
+				missing = append(missing, a.name+" "+way)
 			}
 		}
-		tare := b.found(c, wayTare)
 		if best == nil || tare == nil || tare.Answer.Failure != "" {
 			continue
 		}
@@ -115,6 +126,10 @@ func (b *bench) shapeText(t *strings.Builder, s shape) {
 			short = append(short, fmt.Sprintf("%s, at %.2f: %s", a.name, of, holdUp(*tare)))
 		}
 	}
+	if len(missing) > 0 {
+		fmt.Fprintf(t, "\nNot measured yet: %s. Without them nothing is reached or missed.\n", strings.Join(missing, ", "))
+		return
+	}
 	if len(shares) == 0 {
 		return
 	}
@@ -128,7 +143,7 @@ func (b *bench) shapeText(t *strings.Builder, s shape) {
 }
 
 func (b *bench) goalsText(t *strings.Builder, s shape, shares, rates, seen []float64) {
-	fmt.Fprintf(t, "\nOver %d applications of %d, geometric means:\n\n", len(shares), b.countOn(s))
+	fmt.Fprintf(t, "\nOver %d of %d applications, geometric means:\n\n", len(shares), b.countOn(s))
 	// Where processors are seen that are not there, the defaults are the measure.
 	if s.seen > 0 && len(seen) > 0 {
 		fmt.Fprintf(t, "- tare's limit of the defaults': %.2f; goal at most %.2f: %s\n", geometric(seen), goalSeen, results.Reached(geometric(seen) <= goalSeen))
@@ -137,6 +152,16 @@ func (b *bench) goalsText(t *strings.Builder, s shape, shares, rates, seen []flo
 	}
 	if len(rates) == len(shares) {
 		fmt.Fprintf(t, "- tare's throughput of that other's, in pairs: %.2f; goal at least %.2f: %s\n", geometric(rates), goalRate, results.Reached(geometric(rates) >= goalRate))
+	}
+	var tare, others []record
+	for _, a := range b.apps {
+		tare = append(tare, b.of(cell{a.name, s.name}, wayTare, warming)...)
+		for _, w := range b.ways {
+			others = append(others, b.of(cell{a.name, s.name}, w.Name, warming)...)
+		}
+	}
+	if len(tare) > 0 && len(others) > 0 {
+		fmt.Fprintf(t, "- warm trials without an error at these limits: tare's %d of %d, the others' %d of %d\n", countPassed(tare), len(tare), countPassed(others), len(others))
 	}
 }
 
@@ -173,12 +198,6 @@ func (b *bench) wayText(t *strings.Builder, c cell, r record, best *record) {
 	if best != nil {
 		of = fmt.Sprintf("%.2f", ratio(r.LimitBytes, best.LimitBytes))
 	}
-	var warm []float64
-	for _, w := range b.of(c, r.Way, warming) {
-		if w.passed() {
-			warm = append(warm, w.Throughput)
-		}
-	}
 	var beside string
 	if best != nil && r.Way == wayTare {
 		if pairs := b.pairRates(c, *best); len(pairs) > 0 {
@@ -186,7 +205,16 @@ func (b *bench) wayText(t *strings.Builder, c cell, r record, best *record) {
 		}
 	}
 	fmt.Fprintf(t, "| %s | %s | %d | %s | %.0f | %s | %.1f | %d + %d | %.0f | %s |\n", c.App, r.Way, r.LimitBytes/mib, of, r.Answer.Throughput,
-		results.Spread(warm, "%.0f"), r.Answer.Ready, r.Answer.Trials, r.Answer.Confirmations, r.Took/60, beside)
+		warmText(b.of(c, r.Way, warming)), r.Answer.Ready, r.Answer.Trials, r.Answer.Confirmations, r.Took/60, beside)
+}
+
+// warmText is the rate of warm trials that passed, and how the others ended.
+func warmText(trials []record) string {
+	if len(trials) == 0 {
+		return "not measured"
+	}
+	passed := slices.DeleteFunc(slices.Clone(trials), func(r record) bool { return !r.passed() })
+	return results.Spread(throughputs(passed), "%.0f") + verdicts(trials)
 }
 
 // best is what the best of the others found: the smallest limit, and of equal
