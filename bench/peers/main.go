@@ -217,14 +217,8 @@ func (b *bench) measureCell(ctx context.Context, c cell) error {
 // list says which cells are whole.
 func (b *bench) list(w io.Writer) error {
 	for _, c := range b.cells() {
-		var missing []string
-		for _, name := range append(ways.Names(b.ways), wayTare) {
-			if b.found(c, name) == nil {
-				missing = append(missing, name)
-			}
-		}
 		state := "measured"
-		if len(missing) > 0 {
+		if missing := b.missing(c, append(ways.Names(b.ways), wayTare)); len(missing) > 0 {
 			state = "missing: " + strings.Join(missing, ", ")
 		}
 		if _, err := fmt.Fprintf(w, "%-9s %-27s %s\n", c.App, b.shape(c), state); err != nil {

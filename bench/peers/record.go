@@ -135,6 +135,11 @@ func (b *bench) found(c cell, way string) *record {
 	return &r
 }
 
+// missing are those of some ways that have no answer in a cell yet.
+func (b *bench) missing(c cell, names []string) []string {
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return b.found(c, name) != nil })
+}
+
 // of are the trials of a stage, by number.
 func (b *bench) of(c cell, way string, s stage) []record {
 	var out []record

@@ -52,8 +52,8 @@ func (b *bench) method(t *strings.Builder) {
 		"median of %d runs). For each of the others the smallest limit that passes is found by halving, to 2 %% or 2 MiB, and confirmed by %d fresh runs, raised by 3 %% "+
 		"until all pass; a run that missed by little is made again, twice at most. %s*tare* is `tare fit` with its own defaults and that objective, by its own baselines. "+
 		"Its rates are of the median confirming run, as those of the others. *Warm* is the rate at that limit after %s of load, of fresh runs of which nothing is asked "+
-		"but no error, and how those that failed ended: a limit found by a shorter load need not hold for a longer one. Ways are measured one after the other, and hours apart where one was measured anew; the machine's own speed differs between hours. So "+
-		"the last column compares the rates of trials that were made in turn, with tare's and with the best other's options, each at its limit.\n\n",
+		"but no error, and how those that failed ended: a limit found by a shorter load need not hold for a longer one. "+
+		"Ways are measured one after the other, and hours apart where one was measured anew; the machine's own speed differs between hours. So the last column compares the rates of trials that were made in turn, with tare's and with the best other's options, each at its limit.\n\n",
 		b.load, concurrency, b.share, ampleBytes/mib, baselines, b.confirmations, b.noise(), b.warmup)
 	for _, a := range b.apps {
 		fmt.Fprintf(t, "- **%s**: %s\n", a.name, a.is)
@@ -94,6 +94,15 @@ func (b *bench) measured(s shape) bool {
 	return slices.ContainsFunc(b.apps, func(a application) bool { return b.best(cell{a.name, s.name}) != nil })
 }
 
+// judgedBy are the ways that the goals of a shape are about: where processors are
+// seen that are not there, the defaults are the measure.
+func (b *bench) judgedBy(s shape) []string {
+	if s.seen > 0 {
+		return []string{ways.Defaults, wayTare}
+	}
+	return append(ways.Names(b.ways), wayTare)
+}
+
 // shapeText is the table of one JDK, and what the goals make of it.
 func (b *bench) shapeText(t *strings.Builder, s shape) {
 	fmt.Fprintf(t, "\n## %s\n\n", s)
@@ -103,14 +112,17 @@ func (b *bench) shapeText(t *strings.Builder, s shape) {
 	for _, a := range b.apps {
 		c := cell{a.name, s.name}
 		best := b.best(c)
-		tare := b.found(c, wayTare)
 		for _, way := range append(ways.Names(b.ways), wayTare) {
 			if r := b.found(c, way); r != nil {
 				b.wayText(t, c, *r, best)
-			} else if best != nil && s.seen == 0 {
+			}
+		}
+		if best != nil {
+			for _, way := range b.missing(c, b.judgedBy(s)) {
 				missing = append(missing, a.name+" "+way)
 			}
 		}
+		tare := b.found(c, wayTare)
 		if best == nil || tare == nil || tare.Answer.Failure != "" {
 			continue
 		}
@@ -144,7 +156,6 @@ func (b *bench) shapeText(t *strings.Builder, s shape) {
 
 func (b *bench) goalsText(t *strings.Builder, s shape, shares, rates, seen []float64) {
 	fmt.Fprintf(t, "\nOver %d of %d applications, geometric means:\n\n", len(shares), b.countOn(s))
-	// Where processors are seen that are not there, the defaults are the measure.
 	if s.seen > 0 && len(seen) > 0 {
 		fmt.Fprintf(t, "- tare's limit of the defaults': %.2f; goal at most %.2f: %s\n", geometric(seen), goalSeen, results.Reached(geometric(seen) <= goalSeen))
 	} else {
@@ -153,6 +164,11 @@ func (b *bench) goalsText(t *strings.Builder, s shape, shares, rates, seen []flo
 	if len(rates) == len(shares) {
 		fmt.Fprintf(t, "- tare's throughput of that other's, in pairs: %.2f; goal at least %.2f: %s\n", geometric(rates), goalRate, results.Reached(geometric(rates) >= goalRate))
 	}
+	b.warmSumText(t, s)
+}
+
+// warmSumText tells how many warm trials the limits held in.
+func (b *bench) warmSumText(t *strings.Builder, s shape) {
 	var tare, others []record
 	for _, a := range b.apps {
 		tare = append(tare, b.of(cell{a.name, s.name}, wayTare, warming)...)
