@@ -44,9 +44,9 @@ func smallest(ample, usage int64, try func(limit int64) (bool, error)) (int64, e
 }
 
 // confirmed raises a limit until as many fresh runs as wanted pass in a row, 0
-// where none does up to ample.
-func confirmed(limit, ample int64, want int, try func(limit int64) (bool, error)) (int64, error) {
-	for ; limit <= ample; limit += max(minTolerance, wholeMiB(int64(raise*float64(limit)))) {
+// where none does up to enough.
+func confirmed(limit, enough int64, want int, try func(limit int64) (bool, error)) (int64, error) {
+	for {
 		passed := 0
 		for passed < want {
 			ok, err := try(limit)
@@ -61,8 +61,11 @@ func confirmed(limit, ample int64, want int, try func(limit int64) (bool, error)
 		if passed == want {
 			return limit, nil
 		}
+		if limit >= enough {
+			return 0, nil
+		}
+		limit = min(limit+max(minTolerance, wholeMiB(int64(raise*float64(limit)))), enough)
 	}
-	return 0, nil
 }
 
 // gridLimits are the limits of a grid from high down to low, each 2 % below the

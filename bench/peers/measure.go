@@ -202,7 +202,7 @@ func (m *measurer) measurePeer(ctx context.Context, w ways.Way) error {
 			return err
 		}
 	}
-	if found.Answer.Failure != "" {
+	if !found.Answer.found() {
 		return nil
 	}
 	return m.measureWarm(ctx, *found)
@@ -224,7 +224,23 @@ func (p *peer) search(ctx context.Context) (*record, error) {
 	if !ample.passed() {
 		return p.end(0, nil, answer{Failure: fmt.Sprintf("with %d MiB it is %s", ampleBytes/mib, ample.Verdict)})
 	}
-	limit, err := smallest(ampleBytes, ample.PeakBytes, func(limit int64) (bool, error) {
+	enough := int64(ampleBytes)
+	if best := p.whole().best(p.cell); best != nil {
+		enough = best.LimitBytes
+		r, err := p.try(ctx, searching, enough)
+		if err != nil {
+			return nil, err
+		}
+		if !r.passed() {
+			return p.end(enough, nil, answer{Over: r.Verdict, Trials: p.number})
+		}
+	}
+	return p.searchBelow(ctx, enough, ample.PeakBytes)
+}
+
+// searchBelow finds the smallest limit up to one that was enough.
+func (p *peer) searchBelow(ctx context.Context, enough, usage int64) (*record, error) {
+	limit, err := smallest(enough, usage, func(limit int64) (bool, error) {
 		r, err := p.try(ctx, searching, limit)
 		return r.passed(), err
 	})
@@ -233,7 +249,7 @@ func (p *peer) search(ctx context.Context) (*record, error) {
 	}
 	a := answer{Trials: p.number}
 	var runs []record
-	limit, err = confirmed(limit, ampleBytes, p.confirmations, func(limit int64) (bool, error) {
+	limit, err = confirmed(limit, enough, p.confirmations, func(limit int64) (bool, error) {
 		r, err := p.try(ctx, confirming, limit)
 		runs = append(runs, r)
 		return r.passed(), err
@@ -242,7 +258,11 @@ func (p *peer) search(ctx context.Context) (*record, error) {
 		return nil, err
 	}
 	a.Confirmations = p.number - a.Trials
-	if limit == 0 {
+	switch {
+	case limit == 0 && enough < ampleBytes:
+		a.Over = runs[len(runs)-1].Verdict
+		return p.end(enough, nil, a)
+	case limit == 0:
 		a.Failure = "no limit could be confirmed"
 		return p.end(0, nil, a)
 	}

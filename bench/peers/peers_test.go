@@ -162,7 +162,12 @@ func TestText(t *testing.T) {
 	b.answer(t, ways.Percent, 96, 900, "")
 	b.answer(t, ways.Paketo, 0, 0, "with 2048 MiB it is crashed")
 	b.answer(t, wayTare, 60, 990, "")
-	b.pair(t, ways.Percent, 96, [2]float64{800, 1000}, [2]float64{1200, 1000}, [2]float64{660, 600})
+	b.pair(t, ways.Percent, 96, [2]float64{800, 1000}, [2]float64{1200, 1000}, [2]float64{660, 600}, [2]float64{900, 100})
+	failed := b.of(cell{"sysinfo", "25x1"}, ways.Percent, pairing)[3]
+	failed.Verdict = trial.OOMKilled
+	if err := b.keep(failed); err != nil {
+		t.Fatal(err)
+	}
 	b.made(t, gridding, 100, trial.Passed, 61, trial.Passed, 58, trial.Passed, 57, trial.OOMKilled, 56, trial.OOMKilled, 55, trial.Passed)
 	b.made(t, proving, 60, trial.Passed, 60, trial.Passed)
 	b.made(t, warming, 60, trial.OOMKilled, 60, trial.OOMKilled)
@@ -176,11 +181,16 @@ func TestText(t *testing.T) {
 		t.Errorf("goals are judged without some ways:\n%s", text)
 	}
 	again.ways = b.ways
+	again.apps = applications[:2]
+	if text := again.text(); !strings.Contains(text, "Over 1 of 2 applications") || !strings.Contains(text, "in pairs: 1.10; goal at least 1.00: so far") || !strings.Contains(text, "goal at most 0.50: not reached") {
+		t.Errorf("a goal is reached without an application:\n%s", text)
+	}
+	again.apps = b.apps
 	text := again.text()
 	for _, want := range []string{
 		"| sysinfo | defaults | 100 | 1.04 | 1000 |", "| sysinfo | 75% | 96 | 1.00 | 900 |", "none: with 2048 MiB it is crashed",
 		"| sysinfo | tare | 60 | 0.62 | 990 | none: 2 oom-killed |", "| 1000 | not measured |",
-		"of the best other's: 0.62; goal at most 0.50: not reached", "throughput of that other's, in pairs: 1.10; goal at least 1.00: reached", "| 1 | 1.10 (0.80 … 1.20) |",
+		"of the best other's: 0.62; goal at most 0.50: not reached", "throughput of that other's, in pairs: 1.10; goal at least 1.00: reached", "| 1 | 1.10 (0.80 … 1.20); the other's: 1 oom-killed |",
 		"sysinfo, at 0.62: java-heap 30.0, metaspace 20.0", "trials before confirming: 9 (9 … 9); goal at most 12 in each: reached",
 		"| sysinfo | 25x1 | 60 | 58 | +3.4 % | 1 | 6, 3 |", "within 3 % of the grid's: not reached", "within a quarter of the grid's time: not reached",
 		"| sysinfo | 25x1 | 2 of 2 | 2 of 3: 1 oom-killed, 1 too-slow |", "all pass at the limit: reached", "at least half fail at 0.9 of it: reached",
@@ -188,6 +198,66 @@ func TestText(t *testing.T) {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in:\n%s", want, text)
 		}
+	}
+}
+
+// A way that fails at the best other's limit is not searched further; one that
+// passes there is searched below it.
+func TestOver(t *testing.T) {
+	b := testBench(t)
+	b.all, b.plan = b.ways, ""
+	b.answer(t, ways.Defaults, 100, 1000, "")
+	b.answer(t, wayTare, 60, 990, "")
+	way, err := ways.Named(b.ways, []string{ways.Percent})
+	if err != nil {
+		t.Fatal(err)
+	}
+	options, err := way[0].Options(ways.Container{JDK: "25"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &measurer{bench: b, cell: cell{"sysinfo", "25x1"}, shape: allShapes[0]}
+	search := func(trials ...any) *record {
+		t.Helper()
+		for i := 0; i < len(trials); i += 3 {
+			r := record{key: key{cell: m.cell, Way: ways.Percent, Stage: trials[i].(stage), Number: i/3 + 1}, Options: options,
+				LimitBytes: int64(trials[i+1].(int)) * mib, PeakBytes: 99 * mib, Verdict: trials[i+2].(trial.Verdict), Throughput: 1}
+			if err := b.keep(r); err != nil {
+				t.Fatal(err)
+			}
+		}
+		delete(b.done, key{m.cell, ways.Percent, answering, 0, b.plan})
+		p := &peer{measurer: m, way: way[0]}
+		found, err := p.search(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return found
+	}
+
+	r := search(searching, 2048, trial.Passed, searching, 100, trial.OOMKilled)
+	if r.Answer.Over != trial.OOMKilled || r.LimitBytes != 100*mib || r.Answer.found() || r.Answer.Trials != 2 {
+		t.Errorf("%+v %+v", r, r.Answer)
+	}
+	if best := b.best(m.cell); best == nil || best.Way != ways.Defaults {
+		t.Errorf("the best other is %+v", best)
+	}
+	if text := b.text(); !strings.Contains(text, "| sysinfo | 75% | over 100: oom-killed | | | | | 2 + 0 |") {
+		t.Errorf("in the report:\n%s", text)
+	}
+
+	r = search(searching, 2048, trial.Passed, searching, 100, trial.Passed, searching, 99, trial.Passed, searching, 57, trial.OOMKilled, searching, 78, trial.OOMKilled,
+		searching, 88, trial.OOMKilled, searching, 93, trial.OOMKilled, searching, 96, trial.OOMKilled, searching, 97, trial.Passed,
+		confirming, 97, trial.Passed, confirming, 97, trial.Passed, confirming, 97, trial.Passed)
+	if !r.Answer.found() || r.LimitBytes != 97*mib || r.Answer.Trials != 9 || r.Answer.Confirmations != 3 {
+		t.Errorf("%+v %+v", r, r.Answer)
+	}
+
+	r = search(searching, 2048, trial.Passed, searching, 100, trial.Passed, searching, 99, trial.Passed, searching, 57, trial.OOMKilled, searching, 78, trial.OOMKilled,
+		searching, 88, trial.OOMKilled, searching, 93, trial.OOMKilled, searching, 96, trial.OOMKilled, searching, 97, trial.Passed,
+		confirming, 97, trial.OOMKilled, confirming, 100, trial.Passed, confirming, 100, trial.Stalled)
+	if r.Answer.Over != trial.Stalled || r.LimitBytes != 100*mib || r.Answer.Confirmations != 3 {
+		t.Errorf("%+v %+v", r, r.Answer)
 	}
 }
 

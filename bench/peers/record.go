@@ -72,6 +72,9 @@ type record struct {
 type answer struct {
 	// Failure says why it found nothing.
 	Failure string `json:"failure,omitempty"`
+	// Over says that the limit was not enough: it is the best other's, and
+	// how much more it takes was not looked for.
+	Over trial.Verdict `json:"over,omitempty"`
 	// Trials are those before confirming, Confirmations those after.
 	Trials        int     `json:"trials"`
 	Confirmations int     `json:"confirmations"`
@@ -84,6 +87,9 @@ type answer struct {
 }
 
 func (r record) passed() bool { return r.Verdict == trial.Passed }
+
+// found says that a search's end has a limit that passed.
+func (a answer) found() bool { return a.Failure == "" && a.Over == "" }
 
 // cacheMark stands for the cache's folder in the file.
 const cacheMark = "{cache}"

@@ -50,10 +50,10 @@ func (b *bench) method(t *strings.Builder) {
 	fmt.Fprintf(t, "An application runs in a control group, and is loaded for %s by a closed loop of %d requests at a time from the moment that it is ready: "+
 		"what it serves while it is cold counts. The objective is the same for all: no error, and %g of the throughput that the JVM's defaults have with %d MiB (the "+
 		"median of %d runs). For each of the others the smallest limit that passes is found by halving, to 2 %% or 2 MiB, and confirmed by %d fresh runs, raised by 3 %% "+
-		"until all pass; a run that missed by little is made again, twice at most. %s*tare* is `tare fit` with its own defaults and that objective, by its own baselines. "+
+		"until all pass; a run that missed by little is made again, twice at most. *Over* a limit is a way that failed at the smallest that another one of them had passed with: it was not searched further. *Refused* is a limit that the way itself has no options for. %s*tare* is `tare fit` with its own defaults and that objective, by its own baselines. "+
 		"Its rates are of the median confirming run, as those of the others. *Warm* is the rate at that limit after %s of load, of fresh runs of which nothing is asked "+
 		"but no error, and how those that failed ended: a limit found by a shorter load need not hold for a longer one. "+
-		"Ways are measured one after the other, and hours apart where one was measured anew; the machine's own speed differs between hours. So the last column compares the rates of trials that were made in turn, with tare's and with the best other's options, each at its limit.\n\n",
+		"Ways are measured one after the other, and hours apart where one was measured anew; the machine's own speed differs between hours. So the last column compares the rates of trials that were made in turn, with tare's and with the best other's options, each at its limit, and says which of them failed.\n\n",
 		b.load, concurrency, b.share, ampleBytes/mib, baselines, b.confirmations, b.noise(), b.warmup)
 	for _, a := range b.apps {
 		fmt.Fprintf(t, "- **%s**: %s\n", a.name, a.is)
@@ -107,8 +107,7 @@ func (b *bench) judgedBy(s shape) []string {
 func (b *bench) shapeText(t *strings.Builder, s shape) {
 	fmt.Fprintf(t, "\n## %s\n\n", s)
 	t.WriteString("| application | way | smallest limit MiB | of the best other's | req/s | warm req/s | ready s | trials | minutes | req/s beside the best other's |\n|---|---|---|---|---|---|---|---|---|---|\n")
-	var shares, rates, seen []float64
-	var short, missing []string
+	var all compared
 	for _, a := range b.apps {
 		c := cell{a.name, s.name}
 		best := b.best(c)
@@ -118,51 +117,79 @@ func (b *bench) shapeText(t *strings.Builder, s shape) {
 			}
 		}
 		if best != nil {
-			for _, way := range b.missing(c, b.judgedBy(s)) {
-				missing = append(missing, a.name+" "+way)
-			}
-		}
-		tare := b.found(c, wayTare)
-		if best == nil || tare == nil || tare.Answer.Failure != "" {
-			continue
-		}
-		of := ratio(tare.LimitBytes, best.LimitBytes)
-		shares = append(shares, of)
-		if pairs := b.pairRates(c, *best); len(pairs) > 0 {
-			rates = append(rates, results.Median(pairs))
-		}
-		if d := b.found(c, ways.Defaults); d != nil && d.Answer.Failure == "" {
-			seen = append(seen, ratio(tare.LimitBytes, d.LimitBytes))
-		}
-		if of > goalShare {
-			short = append(short, fmt.Sprintf("%s, at %.2f: %s", a.name, of, holdUp(*tare)))
+			b.compare(&all, c, *best)
 		}
 	}
-	if len(missing) > 0 {
-		fmt.Fprintf(t, "\nNot measured yet: %s. Without them nothing is reached or missed.\n", strings.Join(missing, ", "))
+	if len(all.missing) > 0 {
+		fmt.Fprintf(t, "\nNot measured yet: %s. Without them nothing is reached or missed.\n", strings.Join(all.missing, ", "))
 		return
 	}
-	if len(shares) == 0 {
+	if len(all.shares) == 0 {
 		return
 	}
-	b.goalsText(t, s, shares, rates, seen)
-	if len(short) > 0 {
+	b.goalsText(t, s, all)
+	if len(all.short) > 0 {
 		t.WriteString("\nWhat holds up the limit where it is more than the goal, MiB resident near the peak:\n\n")
-		for _, line := range short {
+		for _, line := range all.short {
 			fmt.Fprintf(t, "- %s\n", line)
 		}
 	}
 }
 
-func (b *bench) goalsText(t *strings.Builder, s shape, shares, rates, seen []float64) {
-	fmt.Fprintf(t, "\nOver %d of %d applications, geometric means:\n\n", len(shares), b.countOn(s))
-	if s.seen > 0 && len(seen) > 0 {
-		fmt.Fprintf(t, "- tare's limit of the defaults': %.2f; goal at most %.2f: %s\n", geometric(seen), goalSeen, results.Reached(geometric(seen) <= goalSeen))
-	} else {
-		fmt.Fprintf(t, "- tare's limit of the best other's: %.2f; goal at most %.2f: %s\n", geometric(shares), goalShare, results.Reached(geometric(shares) <= goalShare))
+// compared is what the applications on a shape come to.
+type compared struct {
+	// shares are tare's limits of the best others', seen of the defaults'.
+	shares, seen []float64
+	// rates are tare's throughputs of those others', in pairs.
+	rates []float64
+	// short says what holds up the limits that are above the goal.
+	short []string
+	// missing names the ways without which the goals are not judged.
+	missing []string
+}
+
+// compare adds an application.
+func (b *bench) compare(all *compared, c cell, best record) {
+	for _, way := range b.missing(c, b.judgedBy(b.shape(c))) {
+		all.missing = append(all.missing, c.App+" "+way)
 	}
-	if len(rates) == len(shares) {
-		fmt.Fprintf(t, "- tare's throughput of that other's, in pairs: %.2f; goal at least %.2f: %s\n", geometric(rates), goalRate, results.Reached(geometric(rates) >= goalRate))
+	tare := b.found(c, wayTare)
+	if tare == nil || !tare.Answer.found() {
+		return
+	}
+	of := ratio(tare.LimitBytes, best.LimitBytes)
+	all.shares = append(all.shares, of)
+	if pairs := b.pairRates(c, best); len(pairs) > 0 {
+		all.rates = append(all.rates, results.Median(pairs))
+	}
+	if d := b.found(c, ways.Defaults); d != nil && d.Answer.found() {
+		all.seen = append(all.seen, ratio(tare.LimitBytes, d.LimitBytes))
+	}
+	if of > goalShare {
+		all.short = append(all.short, fmt.Sprintf("%s, at %.2f: %s", c.App, of, holdUp(*tare)))
+	}
+}
+
+// goalsText judges the goals. One that is met while applications are missing is
+// met so far.
+func (b *bench) goalsText(t *strings.Builder, s shape, all compared) {
+	reached := func(ok bool) string {
+		if ok && len(all.shares) < b.countOn(s) {
+			return "so far"
+		}
+		return results.Reached(ok)
+	}
+	fmt.Fprintf(t, "\nOver %d of %d applications, geometric means:\n\n", len(all.shares), b.countOn(s))
+	if s.seen > 0 && len(all.seen) > 0 {
+		of := geometric(all.seen)
+		fmt.Fprintf(t, "- tare's limit of the defaults': %.2f; goal at most %.2f: %s\n", of, goalSeen, reached(of <= goalSeen))
+	} else {
+		of := geometric(all.shares)
+		fmt.Fprintf(t, "- tare's limit of the best other's: %.2f; goal at most %.2f: %s\n", of, goalShare, reached(of <= goalShare))
+	}
+	if len(all.rates) == len(all.shares) {
+		of := geometric(all.rates)
+		fmt.Fprintf(t, "- tare's throughput of that other's, in pairs: %.2f; goal at least %.2f: %s\n", of, goalRate, reached(of >= goalRate))
 	}
 	b.warmSumText(t, s)
 }
@@ -181,17 +208,44 @@ func (b *bench) warmSumText(t *strings.Builder, s shape) {
 	}
 }
 
-// pairRates is by how much tare was as fast as the best other, each at its limit,
-// in trials made in turn.
+// madeInTurn are the trials that were made in turn, tare's and the best other's, each at
+// its limit.
+func (b *bench) madeInTurn(c cell, best record) (tare, other []record) {
+	tare, other = b.of(c, wayTare, pairing), b.of(c, best.Way, pairing)
+	if len(other) == 0 || other[0].LimitBytes != best.LimitBytes {
+		return nil, nil
+	}
+	n := min(len(tare), len(other))
+	return tare[:n], other[:n]
+}
+
+// pairRates is by how much tare was as fast as the best other, in the pairs of
+// which both passed.
 func (b *bench) pairRates(c cell, best record) []float64 {
-	tare, other := b.of(c, wayTare, pairing), b.of(c, best.Way, pairing)
+	tare, other := b.madeInTurn(c, best)
 	var out []float64
-	for i := range min(len(tare), len(other)) {
-		if other[i].LimitBytes == best.LimitBytes && tare[i].passed() && other[i].passed() {
+	for i := range tare {
+		if tare[i].passed() && other[i].passed() {
 			out = append(out, tare[i].Throughput/other[i].Throughput)
 		}
 	}
 	return out
+}
+
+// besideText is pairRates, and how the trials ended that failed.
+func (b *bench) besideText(c cell, best record) string {
+	tare, other := b.madeInTurn(c, best)
+	if len(tare) == 0 {
+		return ""
+	}
+	text := results.Spread(b.pairRates(c, best), "%.2f")
+	if failed := verdicts(tare); failed != "" {
+		text += "; tare's" + failed
+	}
+	if failed := verdicts(other); failed != "" {
+		text += "; the other's" + failed
+	}
+	return text
 }
 
 func (b *bench) countOn(s shape) int {
@@ -206,8 +260,12 @@ func (b *bench) countOn(s shape) int {
 
 // wayText is a line of the table.
 func (b *bench) wayText(t *strings.Builder, c cell, r record, best *record) {
-	if r.Answer.Failure != "" {
-		fmt.Fprintf(t, "| %s | %s | none: %s | | | | | %d + %d | %.0f | |\n", c.App, r.Way, r.Answer.Failure, r.Answer.Trials, r.Answer.Confirmations, r.Took/60)
+	if !r.Answer.found() {
+		limit := "none: " + r.Answer.Failure
+		if r.Answer.Over != "" {
+			limit = fmt.Sprintf("over %d: %s", r.LimitBytes/mib, r.Answer.Over)
+		}
+		fmt.Fprintf(t, "| %s | %s | %s | | | | | %d + %d | %.0f | |\n", c.App, r.Way, limit, r.Answer.Trials, r.Answer.Confirmations, r.Took/60)
 		return
 	}
 	of := "–"
@@ -216,9 +274,7 @@ func (b *bench) wayText(t *strings.Builder, c cell, r record, best *record) {
 	}
 	var beside string
 	if best != nil && r.Way == wayTare {
-		if pairs := b.pairRates(c, *best); len(pairs) > 0 {
-			beside = results.Spread(pairs, "%.2f")
-		}
+		beside = b.besideText(c, *best)
 	}
 	fmt.Fprintf(t, "| %s | %s | %d | %s | %.0f | %s | %.1f | %d + %d | %.0f | %s |\n", c.App, r.Way, r.LimitBytes/mib, of, r.Answer.Throughput,
 		warmText(b.of(c, r.Way, warming)), r.Answer.Ready, r.Answer.Trials, r.Answer.Confirmations, r.Took/60, beside)
@@ -239,7 +295,7 @@ func (b *bench) best(c cell) *record {
 	var best *record
 	for _, w := range b.ways {
 		r := b.found(c, w.Name)
-		if r == nil || r.Answer.Failure != "" {
+		if r == nil || !r.Answer.found() {
 			continue
 		}
 		if best == nil || cmp.Or(cmp.Compare(r.LimitBytes, best.LimitBytes), cmp.Compare(best.Answer.Throughput, r.Answer.Throughput)) < 0 {
@@ -384,7 +440,7 @@ func (b *bench) conditions(t *strings.Builder) {
 	t.WriteString("\n## What tare recommends\n\n")
 	for _, c := range b.cells() {
 		r := b.found(c, wayTare)
-		if r == nil || r.Answer.Failure != "" {
+		if r == nil || !r.Answer.found() {
 			continue
 		}
 		fmt.Fprintf(t, "- %s, %s: `%s`\n", c.App, c.Shape, b.withoutCache(strings.Join(slices.Concat(r.Env, r.Options), " ")))
