@@ -56,13 +56,32 @@ func answer(r *fit.Result, s Style) string {
 // they are far apart.
 func asGiven(r *fit.Result) string {
 	limit, fails := r.AsGiven.LimitBytes, r.AsGivenFails
-	if float64(limit) > 1.1*float64(fails) && !r.Setup.Same(fit.Setup{}) {
-		if fails == 0 {
-			return "at most " + Limit(limit)
-		}
-		return Limit(fails) + " to " + Limit(limit)
+	switch {
+	case !farApart(r):
+		return Limit(limit)
+	case fails == 0:
+		return "at most " + Limit(limit)
 	}
-	return Limit(limit)
+	return Limit(fails) + " to " + Limit(limit)
+}
+
+// farApart says that the smallest limit as given was not looked for to the end.
+func farApart(r *fit.Result) bool {
+	return float64(r.AsGiven.LimitBytes) > 1.1*float64(r.AsGivenFails) && !r.Setup.Same(fit.Setup{})
+}
+
+// memoryChange is the change of the limit from what the application needs as
+// given: between two where that is between two limits.
+func memoryChange(r *fit.Result) string {
+	most := Change(float64(r.AsGiven.LimitBytes), float64(r.LimitBytes))
+	switch {
+	case !farApart(r):
+		return most
+	case r.AsGivenFails == 0:
+		return "up to " + most
+	}
+	least := Change(float64(r.AsGivenFails), float64(r.LimitBytes))
+	return strings.TrimSuffix(least, " %") + " to " + most
 }
 
 // failure says in words what a verdict means.
@@ -90,7 +109,7 @@ func failure(v trial.Verdict) string {
 
 func fitComparison(p *printer, r *fit.Result, s Style) {
 	rec := Recommended(r)
-	change := fmt.Sprintf("%s memory", Change(float64(r.AsGiven.LimitBytes), float64(r.LimitBytes)))
+	change := memoryChange(r) + " memory"
 	if c := Change(r.AsGiven.Throughput, rec.Throughput); c != "" {
 		change += ", " + c + " req/s"
 	}
@@ -99,7 +118,7 @@ func fitComparison(p *printer, r *fit.Result, s Style) {
 	}
 	rows := [][]string{
 		{"", "limit", "req/s", "p99", waitedFor(r)},
-		comparisonRow("baseline, ample", r.Baseline),
+		comparisonRow("baseline", r.Baseline),
 		comparisonRow("as given", r.AsGiven),
 		append(comparisonRow(s.Strong("recommended"), rec), s.Good(change)),
 	}

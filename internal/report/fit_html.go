@@ -106,7 +106,7 @@ func subject(r *fit.Result) string {
 
 func tiles(r *fit.Result) []tile {
 	rec, given := Recommended(r), r.AsGiven
-	out := []tile{{"memory", Limit(r.LimitBytes), was(Change(float64(given.LimitBytes), float64(r.LimitBytes)), Limit(given.LimitBytes))}}
+	out := []tile{{"memory", Limit(r.LimitBytes), was(memoryChange(r), asGiven(r))}}
 	if a, b := given.Measured.Load, rec.Measured.Load; b != nil {
 		tp, p99 := tile{Name: "good answers", Value: Rate(rec.Throughput) + "/s"}, tile{Name: "p99", Value: Duration(b.Latency.P99)}
 		if a != nil {
@@ -130,7 +130,7 @@ func comparison(r *fit.Result) [][]string {
 	for _, run := range []struct {
 		name string
 		t    fit.Trial
-	}{{"as given, ample memory", r.Baseline}, {"as given, smallest limit", r.AsGiven}, {"recommended", Recommended(r)}} {
+	}{{"as given, ample memory", r.Baseline}, {"as given, smallest that passed", r.AsGiven}, {"recommended", Recommended(r)}} {
 		if run.t.Number > 0 {
 			rows = append(rows, append(comparisonRow(run.name, run.t), Size(run.t.PeakBytes)))
 		}

@@ -132,6 +132,33 @@ func TestFitText(t *testing.T) {
 	}
 }
 
+func TestFitSaysHowFarTheLimitAsGivenIsKnown(t *testing.T) {
+	r := fitResult(t)
+	for _, c := range []struct {
+		passes, fails       int64
+		asGiven, change, is string
+	}{
+		{304, 296, "304 MiB", "-44 %", "known"},
+		{2048, 248, "248 MiB to 2048 MiB", "-31 to -92 %", "between two limits"},
+		{2048, 0, "at most 2048 MiB", "up to -92 %", "never failed"},
+		{304, 160, "160 MiB to 304 MiB", "+6 to -44 %", "perhaps less than recommended"},
+	} {
+		r.AsGiven.LimitBytes, r.AsGivenFails = c.passes*MiB, c.fails*MiB
+		if got, change := asGiven(r), memoryChange(r); got != c.asGiven || change != c.change {
+			t.Errorf("%s: %s, %s", c.is, got, change)
+		}
+		var b bytes.Buffer
+		if err := Fit(&b, r, Style{}); err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(b.String()) {
+			if w := lipgloss.Width(strings.TrimRight(line, "\n")); strings.Contains(line, c.change) && w > width {
+				t.Errorf("%d columns: %s", w, line)
+			}
+		}
+	}
+}
+
 // What is to be pasted must be one command with the words that were measured.
 func TestFitCommandsPaste(t *testing.T) {
 	r := fitResult(t)
