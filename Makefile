@@ -9,8 +9,11 @@ JAVA_SOURCES := $(shell find java -name '*.java' -o -name pom.xml -o -path '*/sr
 JARS         := bin/sysinfo.jar bin/workloads.jar bin/caches.jar
 STATICCHECK  := honnef.co/go/tools/cmd/staticcheck@v0.8.1
 
-.PHONY: build setup-build setup-test test test-java test-go lint fmt demo fuzz \
-  bench bench-truth bench-weigh bench-cost bench-verdicts bench-demo \
+# With make -j too: set-up comes before the build, and the build before the tests.
+.NOTPARALLEL:
+
+.PHONY: build man setup-build setup-test test test-java test-go check lint fmt demo fuzz \
+  bench bench-fresh bench-truth bench-hostile bench-weigh bench-cost bench-verdicts bench-demo \
   bench-options bench-exec bench-peers bench-kills experiments \
   experiments-full bench-jmh bench-caches clean FORCE
 
@@ -18,15 +21,19 @@ build: setup-build bin/tare bin/tare-exec $(JARS)
 
 # The Go tool knows what is up to date.
 bin/tare: FORCE
-	$(GO) build -trimpath -o $@ ./cmd/tare
+	$(GO) build -trimpath -buildvcs=auto -o $@ ./cmd/tare
 
 # The launcher for images: static, and stripped of what only a debugger reads.
 bin/tare-exec: FORCE
 	$(GO) build -trimpath -ldflags='-s -w' -o $@ ./cmd/tare-exec
 
+# A manual page for every command, in bin/man.
+man: bin/tare
+	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct 2>/dev/null) bin/tare man bin/man
+
 bin/%.jar: java/.built
 	@mkdir -p bin
-	cp java/$*/target/$*.jar $@
+	cp java/programs/$*/target/$*.jar $@
 
 java/.built: $(JAVA_SOURCES)
 	$(MVN) -B -ntp -q -f java/pom.xml -DskipTests package
@@ -48,9 +55,16 @@ test: setup-test build bin/camel-25.jar lint test-java test-go
 test-java:
 	$(MVN) -B -ntp -f java/pom.xml verify
 
-# One package at a time: the tests measure, and would disturb each other.
+# Two packages at a time: tests that measure wait until they are alone, and keep
+# the others waiting (internal/testkit/alone). That counts for the time limit.
 test-go:
-	$(GO) test -count=1 -p 1 -timeout 45m ./...
+	$(GO) test -count=1 -p 2 -timeout 75m ./...
+
+# The inner loop, within a minute: lint, and the tests on recorded inputs. It
+# starts no JVM, container or machine, and needs no root; what it skips, make
+# test runs.
+check: lint
+	$(GO) test -short -p 4 ./...
 
 lint:
 	@test -z "$$(gofmt -l bench cmd internal)" || { gofmt -l bench cmd internal; echo 'not formatted: make fmt'; exit 1; }
@@ -67,6 +81,11 @@ fmt:
 demo: build
 	scripts/demo.sh
 
+# How long make test takes on a fresh clone with empty caches, and again with
+# those that it filled: half an hour or more. It leaves docs/results/fresh.md.
+bench-fresh:
+	$(GO) run ./bench/fresh
+
 # Fuzzes every parser of what a JVM, a file, an engine or the network gives,
 # one after the other, FUZZTIME each, and prints the page that is kept as
 # docs/results/fuzz.md: FUZZTIME=10m make fuzz.
@@ -76,14 +95,19 @@ fuzz:
 
 # Measures the figures that docs/results states; about four hours, on a machine
 # that does nothing else.
-bench: bench-truth bench-weigh bench-cost bench-verdicts bench-demo bench-options bench-exec bench-kills bench-jmh bench-caches
+bench: bench-truth bench-hostile bench-weigh bench-cost bench-verdicts bench-demo bench-options bench-exec bench-kills bench-jmh bench-caches
 
 # Whether rows agree with what programs know to hold, and with what JVMs say of
 # each page.
 bench-truth: build
 	@scripts/jdks.sh
-	$(GO) test ./internal/footprint -count=1 -timeout 30m -run 'RowsAgreeWithTheTruth|PagesAreFiled' \
-	  -truth.all -truth.out $(CURDIR)/docs/results/truth.md -misfiled.out $(CURDIR)/docs/results/misfiled.md
+	$(GO) test ./internal/footprint -count=1 -timeout 30m -run 'RowsAgreeWith|StacksOfEveryLimit|PagesAreFiled' \
+	  -truth.all -truth.out $(CURDIR)/docs/results/truth.md -truth.native.out $(CURDIR)/docs/results/truth-native.md -misfiled.out $(CURDIR)/docs/results/misfiled.md
+
+# Whether weighing ends within 2 s and 256 MiB, whatever a hostile JVM maps and
+# says.
+bench-hostile:
+	$(GO) test ./internal/footprint -count=1 -timeout 10m -v -run 'TestHostile$$' -hostile.out $(CURDIR)/docs/results/hostile.md
 
 # How much of a JVM's memory is left without an owner.
 bench-weigh: build
@@ -93,10 +117,16 @@ bench-weigh: build
 
 # How long a weighing takes beside jcmd and pmap, and what it costs the JVM and
 # the machine. Needs 12 GiB of free memory.
-bench-cost: build
+# BASE is the version that weighing is timed in pairs with.
+BASE ?= 507bb08
+bench-cost: build bin/tare-$(BASE)
 	@scripts/setup.sh build bench
 	@scripts/jdks.sh
-	$(GO) run ./bench/cost -cache $(TARE_CACHE)
+	$(GO) run ./bench/cost -cache $(TARE_CACHE) -base bin/tare-$(BASE)
+
+bin/tare-$(BASE):
+	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && git archive $(BASE) | tar -x -C "$$dir" && \
+	  cd "$$dir" && $(GO) build -trimpath -o $(CURDIR)/$@ ./cmd/tare
 
 # Whether the verdicts on labelled programs are right, five times each.
 bench-verdicts: build
@@ -179,4 +209,4 @@ bench-caches: build
 	$(GO) run ./bench/jmh -cache $(TARE_CACHE) -caches $(CACHES)
 
 clean:
-	rm -rf bin java/.built java/*/target
+	rm -rf bin java/.built java/testing/target java/*/*/target

@@ -9,7 +9,7 @@ if ((${#names[@]} == 0)); then
 	for file in experiments/*.yaml; do names+=("$(basename "$file" .yaml)"); done
 fi
 for name in "${names[@]}"; do
-	bin/tare lab plan "experiments/$name.yaml" | sed '/^$/q'
+	bin/tare lab plan "experiments/$name.yaml" | sed -n '1,/^$/p' # reads to the end: tare would fail on a closed pipe
 done
 for name in "${names[@]}"; do
 	bin/tare lab run "experiments/$name.yaml" >/dev/null

@@ -15,11 +15,11 @@ readonly integrity=sha512-VChV4tVQpXp5OO67kSjUe1NXFiFjkAQXfE8XA7jBhCxtH1UsfxWEhY
 cache="${TARE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/tare}/foreign"
 
 main() {
-  local program="$cache/closure-$version" work archive got
+  local program="$cache/closure-$version" archive got
   [[ ! -x $program ]] || return 0
   mkdir -p "$cache"
   work=$(mktemp -d "$cache/.partial.XXXXXX")
-  trap "rm -rf '$work'" EXIT
+  trap 'rm -rf "$work"' EXIT # work is global, for it is gone from main by then
   (cd "$work" && npm pack --silent "$package" >/dev/null) ||
     { echo "foreign: error: npm cannot fetch $package" >&2; exit 1; }
   archive=("$work"/*.tgz)

@@ -24,7 +24,7 @@ targets() { # PACKAGE...: lines of package and target
 # row turns what go test says at the end into a row of the table.
 row() { # PACKAGE TARGET RESULT < output
   sed -n 's/^fuzz: elapsed: \([^,]*\), execs: \([0-9]*\) .*total: \([0-9]*\)).*/\1 | \2 | \3/p' | tail -n 1 |
-    { read -r said || said='– | – | –'; echo "| ${1#tare/internal/} | $2 | $said | $3 |"; }
+    { read -r said || said='– | – | –'; echo "| ${1#tare.dev/tare/internal/} | $2 | $said | $3 |"; }
 }
 
 main() {

@@ -3,6 +3,10 @@
 #
 #   scripts/jdks.sh [MAJOR...]      default: 8 11 17 21 25 26 27
 #
+# Of the default ones those that Debian no longer has are named and left out, but
+# for 8, 17, 25 and one that is newer, without which this fails: the tests need
+# them. jdks/.unserved/MAJOR says why one is left out.
+#
 # The folder is ${TARE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/tare}/jdks/MAJOR.
 # A JDK that is there and answers is left alone; one that was cut off is fetched
 # anew, except for the packages already downloaded. Nothing is installed on the
@@ -18,6 +22,8 @@ exec </dev/null
 unset JAVA_TOOL_OPTIONS JDK_JAVA_OPTIONS _JAVA_OPTIONS LD_LIBRARY_PATH
 
 readonly all_majors=(8 11 17 21 25 26 27)
+required=(8 17 25)
+readonly last_required=25
 readonly suites=(bullseye trixie sid)
 readonly glibc_suites=(trixie sid)
 jdks="${TARE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/tare}/jdks"
@@ -41,17 +47,22 @@ java_version() { # HOME: the version that its java reports, e.g. 17.0.12
 }
 
 works() { # MAJOR HOME: does java there start and say that it is this version?
-  local version
-  [[ -x $2/bin/java ]] && version=$(java_version "$2") || return 1
-  [[ ${version#1.} =~ ^$1([^0-9]|$) ]]
+  # A machine without memory to spare may fail once: what works is not replaced.
+  local version _
+  [[ -x $2/bin/java ]] || return 1
+  for _ in 1 2 3; do
+    version=$(java_version "$2") || continue
+    [[ ${version#1.} =~ ^$1([^0-9]|$) ]] && return
+  done
+  return 1
 }
 
-shares_classes() { # HOME: can the class data archive be mapped?
+shares_classes() { # JAVA: can the class data archive be mapped?
   # An old JDK cannot when the kernel has put something at the archive's address,
   # which another run need not meet.
   local _
   for _ in 1 2 3 4 5; do
-    "$1/bin/java" -Xshare:on -version >/dev/null 2>&1 && return
+    "$1" -Xshare:on -version >/dev/null 2>&1 && return
   done
   return 1
 }
@@ -125,7 +136,10 @@ read_lists() {
     tried+=("$mirror")
     say "reading the package lists of ${suites[*]}"
     apt apt-get -q update >"$partial/apt/update.log" 2>&1 || true
-    [[ -n $(apt apt-cache madison libc6) ]] && return
+    if [[ -n $(apt apt-cache madison libc6) ]]; then
+      check_lists "$mirror"
+      return
+    fi
   done < <(mirrors)
   [[ ${#tried[@]} -gt 0 ]] || die "no Debian mirror in /etc/apt/sources.list or" \
     "/etc/apt/sources.list.d: add the line of your mirror (man sources.list)"
@@ -134,13 +148,34 @@ read_lists() {
     "apt-get install --only-upgrade debian-archive-keyring"
 }
 
-newest() { # PACKAGE SUITE: the version there, else in any suite
-  local versions
+# A suite that the mirror no longer has is named; any other list that cannot be
+# read is an error, or JDKs of another suite would stand in for those wanted.
+check_lists() { # MIRROR
+  local suite lists
+  lists=$(apt apt-cache madison libc6)
+  for suite in "${suites[@]}"; do
+    grep -qF " $suite/" <<<"$lists" && continue
+    if grep -q " $suite Release' does not have a Release file" "$partial/apt/update.log"; then
+      say "$1 no longer has $suite: its JDKs are taken from another suite, if one has them"
+    else
+      tail -n 5 "$partial/apt/update.log" >&2
+      die "cannot read the list of $suite from $1: run this again once the mirror answers"
+    fi
+  done
+}
+
+newest() { # PACKAGE SUITE: the version there, else in any suite, and says so
+  local versions wanted any
   versions=$(apt apt-cache madison "$1")
-  awk -v suite="$2/" '
-    NF && !any { any = $3 }
-    index($0, " " suite) && !wanted { wanted = $3 }
-    END { print wanted ? wanted : any }' <<<"$versions"
+  wanted=$(awk -v suite=" $2/" 'index($0, suite) { print $3; exit }' <<<"$versions")
+  any=$(awk 'NF { print $3; exit }' <<<"$versions")
+  [[ $wanted || ! $any ]] || say "$2 has no $1, taking $any of another suite" >&2
+  echo "${wanted:-$any}"
+}
+
+newest_major() { # MAJOR: the newest JDK that is served above a version; empty if none is
+  apt apt-cache pkgnames openjdk- | sed -n 's/^openjdk-\([0-9]*\)-jre-headless$/\1/p' |
+    awk -v above="$1" '$1 > above && $1 > found { found = $1 } END { if (found) print found }'
 }
 
 download() { # PACKAGE VERSION: prints the file's path; complete files are not fetched again
@@ -222,22 +257,61 @@ unpack() { # MAJOR DEB...: prints the JDK's home in the partial folder
 
 # JDK 8 and 11 are packaged without a class data archive. It is made at the final
 # place, whose path it records, and appears whole or not at all.
-share_classes() { # HOME
+share_classes() { # HOME JAVA
   local dir archive
   dir=$(dirname "$(find "$1" -path '*/server/libjvm.so' -print -quit)")
   archive="$dir/classes.jsa"
-  "$1/bin/java" -XX:+UnlockDiagnosticVMOptions "-XX:SharedArchiveFile=$archive.partial" \
+  "$2" -XX:+UnlockDiagnosticVMOptions "-XX:SharedArchiveFile=$archive.partial" \
     -Xshare:dump >"$partial/dump.log" 2>&1 || die "-Xshare:dump failed, see $partial/dump.log"
   mv "$archive.partial" "$archive"
-  shares_classes "$1" || die "$1 cannot map its class data archive $archive"
+  shares_classes "$2" || die "$1 cannot map its class data archive $archive"
 }
 
-install_jdk() { # MAJOR
-  local major=$1 version debs package deb libc home glibc='' log="$partial/$1.log"
+# appear puts a JDK in its place, whole: until its archive is made its launcher
+# has another name. The JDK that was there is renamed, so that no one meets half
+# of it.
+appear() { # MAJOR HOME
+  local home="$jdks/$1" old="$partial/$1.old"
+  mv "$2/bin/java" "$2/bin/.java"
+  rm -rf "$old"
+  [[ ! -e $home ]] || mv -T "$home" "$old"
+  mv -T "$2" "$home"
+  shares_classes "$home/bin/.java" || share_classes "$home" "$home/bin/.java"
+  mv "$home/bin/.java" "$home/bin/java"
+  rm -rf "$old" "$jdks/.unserved/$1"
+}
+
+is_required() { [[ " ${required[*]} " == *" $1 "* ]]; }
+
+# leave_out says that a JDK is no longer served, for the tests to know.
+leave_out() { # MAJOR
+  local why
+  why="none of ${suites[*]} has openjdk-$1 for $(dpkg --print-architecture)"
+  ! is_required "$1" || die "JDK $1 is required, and $why, see $partial/apt/update.log"
+  mkdir -p "$jdks/.unserved"
+  echo "$why" >"$jdks/.unserved/$1"
+  say "$1: left out, with its tests: $why"
+}
+
+# one_newer takes the newest JDK that is served where none is there that is newer
+# than those required.
+one_newer() {
+  local home major
+  for home in "$jdks"/[1-9]*; do
+    [[ ! -x $home/bin/java ]] || ((${home##*/} <= last_required)) || return 0
+  done
+  major=$(newest_major "$last_required")
+  [[ $major ]] || die "none of ${suites[*]} has a JDK newer than $last_required, and one is required"
+  install_jdk "$major" "$(served_version "$major")"
+}
+
+served_version() { # MAJOR: the version of its packages; empty if none is served
+  newest "openjdk-$1-jre-headless" "$(suite_of "$1")"
+}
+
+install_jdk() { # MAJOR VERSION
+  local major=$1 version=$2 debs package deb libc home glibc='' log="$partial/$1.log"
   debs=()
-  version=$(newest "openjdk-$major-jre-headless" "$(suite_of "$major")")
-  [[ -n $version ]] || die "none of ${suites[*]} has openjdk-$major for" \
-    "$(dpkg --print-architecture) on this machine's mirror, see $partial/apt/update.log"
   for package in "openjdk-$major-jre-headless" "openjdk-$major-jdk-headless"; do
     deb=$(download "$package" "$version")
     debs+=("$deb")
@@ -254,16 +328,16 @@ install_jdk() { # MAJOR
     tail -n 3 "$log" >&2
     die "JDK $major from ${debs[0]} does not run here, see $log"
   }
-  rm -rf "${jdks:?}/$major"
-  mv -T "$home" "$jdks/$major"
-  shares_classes "$jdks/$major" || share_classes "$jdks/$major"
+  appear "$major" "$home"
   rm -rf "${partial:?}/$major" "${debs[@]}"
   say "$major: $(java_version "$jdks/$major") from Debian $version${glibc:+, with glibc ${glibc##*/}}: $jdks/$major"
 }
 
 main() {
-  local major missing=() wanted=("$@")
+  local major version missing=() wanted=("$@")
   [[ ${#wanted[@]} -gt 0 ]] || wanted=("${all_majors[@]}")
+  # Who names versions needs them.
+  (($# == 0)) || required=("$@")
   for major in "${wanted[@]}"; do
     [[ $major =~ ^[1-9][0-9]?$ ]] || die "no major version: $major. Usage: scripts/jdks.sh [MAJOR...]"
   done
@@ -273,7 +347,7 @@ main() {
   flock -n 9 || { say "another run is at work on $jdks, waiting for it"; flock 9; }
   for major in "${wanted[@]}"; do
     if works "$major" "$jdks/$major"; then
-      shares_classes "$jdks/$major" || share_classes "$jdks/$major"
+      shares_classes "$jdks/$major/bin/java" || share_classes "$jdks/$major" "$jdks/$major/bin/java"
       say "$major: $(java_version "$jdks/$major") is there: $jdks/$major"
     else
       missing+=("$major")
@@ -281,9 +355,17 @@ main() {
   done
   if [[ ${#missing[@]} -gt 0 ]]; then
     read_lists
-    for major in "${missing[@]}"; do install_jdk "$major"; done
+    for major in "${missing[@]}"; do
+      version=$(served_version "$major")
+      if [[ $version ]]; then
+        install_jdk "$major" "$version"
+      else
+        leave_out "$major"
+      fi
+    done
+    [[ $# -gt 0 ]] || one_newer
   fi
   rm -rf "$partial"
 }
 
-main "$@"
+[[ ${BASH_SOURCE[0]} != "$0" ]] || main "$@"

@@ -38,8 +38,11 @@ test  | npm                              | npm                  | fetches the na
 test  | openssl                          | openssl              | checks what was fetched
 test  | patchelf                         | patchelf             | runs JDKs built for a newer glibc
 test  | /usr/lib/*/libjemalloc.so.2      | libjemalloc2         | takes the place of malloc in JVMs of the tests
+test  | /usr/lib/*/libjemalloc_pic.a     | libjemalloc-dev      | is linked into a library that the tests load into JVMs
 test  | /usr/lib/*/libtcmalloc_minimal.so.4 | libtcmalloc-minimal4 | the same
 test  | /usr/lib/postgresql/*/bin/initdb | postgresql           | holds the history of the demo service in its tests
+test  | wrk                              | wrk                  | puts the load of a test of load commands
+test  | hey                              | hey                  | the same
 bench | pmap                             | procps               | is what a weighing is compared with
 bench | mke2fs                           | e2fsprogs            | makes the disk that services are measured on
 bench | losetup                          | mount                | attaches that disk

@@ -15,7 +15,7 @@
 # archives that the command makes stay in the image. Needs root.
 set -euo pipefail
 shopt -s inherit_errexit
-cd "$(dirname "$0")/.."
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
 PATH="$PATH:/usr/sbin:/sbin"
 
 readonly kib=128 size=6G folders='jdks jars services run-java-sh archives'
@@ -45,28 +45,59 @@ attach() {
 	touch "$disk/copying"
 }
 
+# files lists what is below a path, or the file itself: name, size, time of the
+# last change, target of a link.
+files() { # PATH
+	if [[ -d $1 ]]; then
+		(cd "$1" && find . ! -type d -printf '%P\t%s\t%T@\t%l\n' | sort)
+	elif [[ -e $1 ]]; then
+		stat --printf '\t%s\t%.Y\n' "$1"
+	fi
+}
+
+# copy makes a file or folder of the disk what its source is: files that the
+# source no longer has, or has otherwise, go first, even where they are newer.
+copy() { # SOURCE COPY
+	if [[ -d $2 ]]; then
+		comm -13 <(files "$1") <(files "$2") | cut -f 1 | (cd "$2" && xargs -r -d '\n' rm -f --)
+		find "$2" -mindepth 1 -depth -type d -empty -delete
+	elif [[ $(files "$1") != "$(files "$2")" ]]; then
+		rm -f "$2"
+	fi
+	cp -an --no-target-directory "$1" "$2"
+}
+
 # cover brings a file or folder to the disk and mounts it from there.
 cover() { # PATH NAME
 	mkdir -p "$disk/$(dirname "$2")"
-	cp -au --no-target-directory "$1" "$disk/$2"
+	if [[ $2 == archives ]]; then
+		cp -au --no-target-directory "$1" "$disk/$2" # others were made on the disk
+	else
+		copy "$1" "$disk/$2"
+	fi
 	mount --bind "$disk/$2" "$1"
 }
 
-if [[ ${1:-} != --inside ]]; then
-	(($# > 0)) || die 'give a command'
-	((EUID == 0)) || die 'only root may mount'
-	exec unshare --mount --propagation private scripts/usual-disk.sh --inside "$@"
-fi
-shift
-attach
-for folder in $folders; do
-	mkdir -p "$TARE_CACHE/$folder"
-	cover "$TARE_CACHE/$folder" "$folder"
-done
-[[ ! -d /usr/lib/jvm ]] || cover /usr/lib/jvm jvm
-for jar in bin/*.jar; do
-	[[ ! -f $jar ]] || cover "$jar" "$jar"
-done
-sync -f "$disk"
-rm "$disk/copying"
-exec "$@"
+main() {
+	local folder jar
+	if [[ ${1:-} != --inside ]]; then
+		(($# > 0)) || die 'give a command'
+		((EUID == 0)) || die 'only root may mount'
+		exec unshare --mount --propagation private scripts/usual-disk.sh --inside "$@"
+	fi
+	shift
+	attach
+	for folder in $folders; do
+		mkdir -p "$TARE_CACHE/$folder"
+		cover "$TARE_CACHE/$folder" "$folder"
+	done
+	[[ ! -d /usr/lib/jvm ]] || cover /usr/lib/jvm jvm
+	for jar in bin/*.jar; do
+		[[ ! -f $jar ]] || cover "$jar" "$jar"
+	done
+	sync -f "$disk"
+	rm "$disk/copying"
+	exec "$@"
+}
+
+[[ ${BASH_SOURCE[0]} != "$0" ]] || main "$@"

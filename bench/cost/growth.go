@@ -7,9 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"tare/bench/program"
-	"tare/internal/footprint"
-	"tare/internal/linux"
+	"tare.dev/tare/internal/footprint"
+	"tare.dev/tare/internal/linux"
+	"tare.dev/tare/internal/testkit/program"
 )
 
 // weighings is how often a JVM is weighed to see whether it grows, every so

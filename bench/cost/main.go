@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"tare/bench/results"
+	"tare.dev/tare/internal/testkit/results"
 )
 
 // options are what can be chosen of the measurement.
@@ -22,6 +22,8 @@ type options struct {
 	repeats int
 	watched int
 	parts   []string
+	// base is an earlier tare to weigh with in the same rounds; "" is none.
+	base string
 }
 
 func main() {
@@ -31,6 +33,7 @@ func main() {
 	flag.IntVar(&opts.repeats, "repeats", 15, "rounds of times")
 	flag.IntVar(&opts.watched, "watched", 30, "seconds of each tare watch")
 	parts := flag.String("parts", "time,growth,watch", "what to measure; only all of it is written to docs/results")
+	flag.StringVar(&opts.base, "base", "", "an earlier tare, to be timed in pairs with bin/tare")
 	flag.Parse()
 	opts.jdks, opts.parts = strings.Split(*jdks, ","), strings.Split(*parts, ",")
 	if err := run(opts); err != nil {

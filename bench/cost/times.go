@@ -6,14 +6,15 @@ import (
 	"io"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"tare/bench/program"
-	"tare/bench/results"
-	"tare/internal/footprint"
-	"tare/internal/linux"
+	"tare.dev/tare/internal/footprint"
+	"tare.dev/tare/internal/linux"
+	"tare.dev/tare/internal/testkit/program"
+	"tare.dev/tare/internal/testkit/results"
 )
 
 // size is a JVM to weigh.
@@ -42,7 +43,7 @@ type tool struct {
 }
 
 var tools = []tool{
-	{"tare weigh", func(_ string, pid int) error { return command("bin/tare", "weigh", strconv.Itoa(pid)) }},
+	{"tare weigh", weighWith("bin/tare")},
 	{"weighing alone", func(_ string, pid int) error {
 		_, err := footprint.Weigh(context.Background(), pid, footprint.Options{})
 		return err
@@ -54,6 +55,19 @@ var tools = []tool{
 		return command(filepath.Join(home, "bin", "jcmd"), strconv.Itoa(pid), "VM.native_memory", "detail")
 	}},
 	{"pmap -X", func(_ string, pid int) error { return command("pmap", "-X", strconv.Itoa(pid)) }},
+}
+
+// weighWith weighs with a program, from its start to its end.
+func weighWith(tare string) func(string, int) error {
+	return func(_ string, pid int) error { return command(tare, "weigh", strconv.Itoa(pid)) }
+}
+
+// tools are what is timed: all, and the earlier tare where one was given.
+func (o options) tools() []tool {
+	if o.base == "" {
+		return tools
+	}
+	return append(slices.Clone(tools), tool{"tare before", weighWith(o.base)})
 }
 
 func command(name string, args ...string) error {
@@ -71,12 +85,16 @@ func times(opts options) (string, error) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "## Time\n\nMilliseconds, median (minimum … maximum) of up to %d rounds; each round asks all tools one after the other, beginning with\n"+
 		"another each time, about the same JVM (memory filler, native memory tracking at detail, idle). All but \"weighing alone\"\n"+
-		"are whole processes from start to end; that one is without the start and the report of `tare weigh`. \"×\" is how many\n"+
-		"times as long as `tare weigh` it took, median of the rounds.\n\n| JVM | JDK | Rss MiB |", opts.repeats)
-	for _, t := range tools {
+		"are whole processes from start to end; that one is without the start and the report of `tare weigh`. \"tare before\" is the\n"+
+		"binary of an earlier version. \"×\" is how many times as long as `tare weigh` it took, median of the rounds.\n\n| JVM | JDK | Rss MiB |", opts.repeats)
+	all := opts.tools()
+	for _, t := range all {
 		fmt.Fprintf(&b, " %s |", t.name)
 	}
-	b.WriteString(" × summary | × detail | × pmap | goal ms | alone | process |\n|---|---|---|" + strings.Repeat("---|", len(tools)) + "---|---|---|---|---|---|\n")
+	for _, t := range all[2:] {
+		fmt.Fprintf(&b, " × %s |", t.name)
+	}
+	b.WriteString(" goal ms | alone | process |\n" + strings.Repeat("|---", 2*len(all)+4) + "|\n")
 	for _, s := range sizes {
 		for _, jdk := range opts.jdks {
 			line, err := timeSize(opts, jdk, s)
@@ -109,7 +127,7 @@ func timeSize(opts options, jdk string, s size) (string, error) {
 	if s.rounds > 0 {
 		rounds = min(rounds, s.rounds)
 	}
-	took, err := rotate(home, p.PID(), rounds)
+	took, err := rotate(opts.tools(), home, p.PID(), rounds)
 	if err != nil {
 		return "", err
 	}
@@ -123,7 +141,7 @@ func timeSize(opts options, jdk string, s size) (string, error) {
 // rotate asks all tools in each round, beginning with another each time, and
 // returns the milliseconds of each tool by round. A first round, in which the
 // JVM and the files of the tools are not yet warm, is thrown away.
-func rotate(home string, pid, rounds int) ([][]float64, error) {
+func rotate(tools []tool, home string, pid, rounds int) ([][]float64, error) {
 	took := make([][]float64, len(tools))
 	for round := -1; round < rounds; round++ {
 		for i := range tools {
@@ -150,7 +168,7 @@ func (s size) line(f *footprint.Footprint, took [][]float64) string {
 		for i := range t {
 			ratios[i] = t[i] / took[0][i]
 		}
-		line += fmt.Sprintf(" %.1f |", results.Median(ratios))
+		line += fmt.Sprintf(" %.2f |", results.Median(ratios))
 	}
 	goal := float64(s.goal.Milliseconds())
 	return line + fmt.Sprintf(" %.0f | %s | %s |", goal, results.Reached(results.Median(took[1]) <= goal), results.Reached(results.Median(took[0]) <= goal))

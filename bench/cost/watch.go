@@ -9,9 +9,9 @@ import (
 	"strconv"
 	"strings"
 
-	"tare/bench/program"
-	"tare/bench/results"
-	"tare/internal/pty"
+	"tare.dev/tare/internal/testkit/program"
+	"tare.dev/tare/internal/testkit/pty"
+	"tare.dev/tare/internal/testkit/results"
 )
 
 const (

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"tare/bench/results"
+	"tare.dev/tare/internal/testkit/results"
 )
 
 // fitted is the part of schema tare.fit/1 that the figures are made from.

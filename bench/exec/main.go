@@ -14,8 +14,8 @@ import (
 	"strings"
 	"syscall"
 
-	"tare/bench/results"
-	"tare/bench/ways"
+	"tare.dev/tare/bench/ways"
+	"tare.dev/tare/internal/testkit/results"
 )
 
 func main() {

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"tare/bench/results"
+	"tare.dev/tare/internal/testkit/results"
 )
 
 const goalMillis = 3
@@ -46,15 +46,9 @@ func (b *bench) measureStarts(ctx context.Context, pairs int) (string, error) {
 			}
 		}
 		fmt.Fprintf(&text, "| %s | %s | %s | %s | %s |\n", jdk, results.Spread(times[0], "%.1f"), results.Spread(later[0], "%.2f"),
-			results.Spread(later[1], "%.1f"), results.Reached(median(later[0]) <= goalMillis))
+			results.Spread(later[1], "%.1f"), results.Reached(results.Median(later[0]) <= goalMillis))
 	}
 	return text.String() + "\n", nil
-}
-
-func median(v []float64) float64 {
-	v = slices.Clone(v)
-	slices.Sort(v)
-	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
 }
 
 // launchers of a JDK; clean removes what they need.

@@ -13,12 +13,12 @@ import (
 	"strings"
 	"time"
 
-	"tare/bench/state"
-	"tare/bench/ways"
-	"tare/internal/footprint"
-	"tare/internal/load"
-	"tare/internal/runner"
-	"tare/internal/trial"
+	"tare.dev/tare/bench/ways"
+	"tare.dev/tare/internal/footprint"
+	"tare.dev/tare/internal/load"
+	"tare.dev/tare/internal/records"
+	"tare.dev/tare/internal/runner"
+	"tare.dev/tare/internal/trial"
 )
 
 const (
@@ -41,6 +41,9 @@ type cell struct {
 // outcome is how one run went. Sizes are bytes.
 type outcome struct {
 	cell
+	// Build is the build of the JDK; empty in outcomes of before it was noted, which
+	// count for every build.
+	Build       string   `json:"build,omitempty"`
 	Survived    bool     `json:"survived"`
 	Verdict     string   `json:"verdict"`
 	Why         string   `json:"why"`
@@ -65,27 +68,34 @@ var wayNames = []string{wayTare, ways.Defaults, ways.Percent, ways.RunJava, ways
 // measureSurvival runs every cell that is not measured yet.
 func (b *bench) measureSurvival(ctx context.Context) (string, error) {
 	done := map[cell]outcome{}
-	if err := state.Read(b.state, func(o outcome) { done[o.cell] = o }); err != nil {
+	kept, err := records.Open(b.state, records.Into(func(o outcome) { done[o.cell] = o }))
+	if err != nil {
 		return "", err
 	}
+	defer kept.Close()
 	r, err := runner.NewCgroup(runner.CgroupOptions{})
 	if err != nil {
 		return "", err
 	}
-	if _, err := r.Sweep(); err != nil {
+	if _, err := r.Sweep(context.Background()); err != nil {
 		return "", err
 	}
 	all := b.cells()
 	for i, c := range all {
-		if _, ok := done[c]; ok {
+		java, err := runner.FindJava(ctx, b.java(c))
+		if o, ok := done[c]; ok && (err != nil || o.Build == "" || o.Build == java.Build) {
 			continue
+		}
+		if err != nil {
+			return "", err
 		}
 		o, err := b.measure(ctx, r, c)
 		if err != nil {
 			return "", fmt.Errorf("%+v: %w", c, err)
 		}
 		fmt.Fprintf(os.Stderr, "%d of %d: JDK %s, %d MiB, %s: %s %s (%.0f/s, peak %d MiB)\n", i+1, len(all), c.JDK, c.MiB, c.Way, o.Verdict, o.Why, o.Throughput, o.PeakBytes/mib)
-		if err := state.Append(b.state, o); err != nil {
+		o.Build = java.Build
+		if err := kept.Append(o); err != nil {
 			return "", err
 		}
 		done[c] = o
@@ -110,7 +120,7 @@ func (b *bench) cells() []cell {
 func (b *bench) measure(ctx context.Context, r runner.Runner, c cell) (outcome, error) {
 	o := outcome{cell: c}
 	home := filepath.Join(b.cache, "jdks", c.JDK)
-	command, err := b.command(c, filepath.Join(home, "bin", "java"))
+	command, err := b.command(c, b.java(c))
 	if errors.Is(err, ways.ErrUnfit) {
 		o.Verdict, o.Why = "refused", err.Error()
 		return o, nil
@@ -127,6 +137,9 @@ func (b *bench) measure(ctx context.Context, r runner.Runner, c cell) (outcome, 
 	}
 	return o, b.runCell(ctx, r, &o, command, home)
 }
+
+// java is the launcher of a cell.
+func (b *bench) java(c cell) string { return filepath.Join(b.cache, "jdks", c.JDK, "bin", "java") }
 
 // command starts java in the way of a cell, up to the options that it chooses.
 func (b *bench) command(c cell, java string) ([]string, error) {
@@ -188,7 +201,7 @@ func (b *bench) runCell(ctx context.Context, r runner.Runner, o *outcome, comman
 	o.Survived = res.ReadyAfter > 0 && !res.Ended && res.Verdict != trial.OOMKilled && res.Verdict != trial.OutOfMemory && res.Verdict != trial.Crashed
 	o.PeakBytes, o.NeededBytes = res.PeakBytes, res.NeededBytes
 	if res.Load != nil {
-		o.Throughput = res.Load.Throughput()
+		o.Throughput, _ = res.Load.Throughput()
 	}
 	if f := res.End; f != nil {
 		for _, row := range f.Rows {
@@ -201,7 +214,7 @@ func (b *bench) runCell(ctx context.Context, r runner.Runner, o *outcome, comman
 }
 
 func (b *bench) spec(o *outcome, command []string, home string) (trial.Spec, error) {
-	ports, err := trial.FreePorts(1)
+	ports, err := runner.ThisHost().FreePorts(context.Background(), 1)
 	if err != nil {
 		return trial.Spec{}, err
 	}
@@ -221,7 +234,7 @@ func (b *bench) spec(o *outcome, command []string, home string) (trial.Spec, err
 	}
 	command = append(slices.Clone(command), "-jar", jar, "--port", port, "--log-level", "error")
 	return trial.Spec{Args: command, Env: os.Environ(), Limits: runner.Limits{MemoryBytes: o.MiB * mib}, Ready: ready, ReadyTimeout: readyTime,
-		Loader:  trial.HTTPLoad{Plan: load.Plan{Targets: targets, Concurrency: concurrency, Timeout: 10 * time.Second}},
-		Targets: targets, Warmup: warmupTime, Duration: loadTime, JavaHome: home, Files: []string{jar},
-		Weigh: trial.Weigh}, nil
+		Loader: load.HTTP{Plan: load.Plan{Targets: targets, Concurrency: concurrency, Timeout: 10 * time.Second}},
+		Warmup: warmupTime, Duration: loadTime, JavaHome: home, Files: []string{jar},
+		Weigh: true}, nil
 }

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"tare/bench/results"
-	"tare/internal/jarfile"
+	"tare.dev/tare/internal/jarfile"
+	"tare.dev/tare/internal/testkit/results"
 )
 
 func jarClasses(path string) (int64, error) {
@@ -73,7 +73,7 @@ func (b *bench) cellText(done map[cell]outcome, jdk string, size int64, way stri
 		}
 		needed = append(needed, float64(o.NeededBytes)/mib)
 	}
-	return fmt.Sprintf("%.0f", median(needed)), true
+	return fmt.Sprintf("%.0f", results.Median(needed)), true
 }
 
 // estimateText compares what the launcher reckons beside the heap with what was

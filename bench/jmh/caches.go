@@ -14,9 +14,9 @@ import (
 	"strconv"
 	"strings"
 
-	"tare/bench/results"
-	"tare/internal/jmh"
-	"tare/internal/jmhreport"
+	"tare.dev/tare/internal/jmh"
+	"tare.dev/tare/internal/jmhreport"
+	"tare.dev/tare/internal/testkit/results"
 )
 
 // matrix is what caches are compared under.
@@ -40,7 +40,7 @@ var shown = []string{jmh.Score, "cache.hit.rate", "mem.retained", "mem.heap.sett
 	"mem.peak.used", "proc.rss.peak", "proc.hwm", "mem.alloc.norm"}
 
 func (b bench) caches(ctx context.Context, m matrix) (string, error) {
-	versions, err := libraries("java/caches/pom.xml")
+	versions, err := libraries("java/programs/caches/pom.xml")
 	if err != nil {
 		return "", err
 	}

@@ -15,7 +15,7 @@ import (
 	"syscall"
 	"time"
 
-	"tare/bench/results"
+	"tare.dev/tare/internal/testkit/results"
 )
 
 func main() {

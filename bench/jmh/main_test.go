@@ -4,7 +4,7 @@ import (
 	"math"
 	"testing"
 
-	"tare/internal/jmh"
+	"tare.dev/tare/internal/jmh"
 )
 
 func TestSignTest(t *testing.T) {

@@ -12,8 +12,8 @@ import (
 	"strings"
 	"time"
 
-	"tare/bench/results"
-	"tare/internal/jmh"
+	"tare.dev/tare/internal/jmh"
+	"tare.dev/tare/internal/testkit/results"
 )
 
 // The goals.
@@ -74,7 +74,7 @@ func (b bench) truth(ctx context.Context) (string, error) {
 		}
 		fmt.Fprintln(os.Stderr, "bench: known truth")
 		part := file + ".part"
-		cmd := exec.CommandContext(ctx, "mvn", "-B", "-ntp", "-q", "-f", "java/pom.xml", "-pl", "memory,jmh", "verify", "-Dtest=KnownTruthTest",
+		cmd := exec.CommandContext(ctx, "mvn", "-B", "-ntp", "-q", "-f", "java/pom.xml", "-pl", "libraries/memory,libraries/jmh", "verify", "-Dtest=KnownTruthTest",
 			"-Dsurefire.failIfNoSpecifiedTests=false", "-DfailIfNoTests=false", "-Dtare.truth.all=true", "-Dtare.truth.out="+part)
 		cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
 		cmd.Env = append(os.Environ(), "TARE_CACHE="+b.cache)

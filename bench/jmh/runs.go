@@ -11,7 +11,7 @@ import (
 	"slices"
 	"strings"
 
-	"tare/internal/jmh"
+	"tare.dev/tare/internal/jmh"
 )
 
 // profilers that every run has; the caches' own comes with them.

@@ -5,8 +5,8 @@ import (
 	"path/filepath"
 	"strconv"
 
-	"tare/internal/load"
-	"tare/internal/trial"
+	"tare.dev/tare/internal/load"
+	"tare.dev/tare/internal/trial"
 )
 
 const (

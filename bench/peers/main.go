@@ -18,10 +18,10 @@ import (
 	"syscall"
 	"time"
 
-	"tare/bench/results"
-	"tare/bench/ways"
-	"tare/internal/fit"
-	"tare/internal/runner"
+	"tare.dev/tare/bench/ways"
+	"tare.dev/tare/internal/records"
+	"tare.dev/tare/internal/runner"
+	"tare.dev/tare/internal/testkit/results"
 )
 
 // rawFile is where trials are kept unless -state says otherwise; a fresh clone
@@ -53,6 +53,7 @@ type bench struct {
 	plan   string
 	runner runner.Runner
 	done   map[key]record
+	kept   *records.File // open while it measures
 	log    io.Writer
 }
 
@@ -95,6 +96,10 @@ func (b *bench) run(ctx context.Context, apps, shapes, names string, list, write
 	if list {
 		return b.list(os.Stdout)
 	}
+	if err := b.openState(); err != nil {
+		return err
+	}
+	defer b.kept.Close()
 	for _, c := range b.cells() {
 		if err := b.measureCell(ctx, c); err != nil {
 			return fmt.Errorf("%s on %s: %w", c.App, b.shape(c), err)
@@ -138,7 +143,7 @@ func (b *bench) check() error {
 	if b.confirmations < 1 || b.load <= 0 || !(b.share > 0 && b.share <= 1) || b.warmup < 0 || b.warm < 0 || b.pairs < 0 || b.proof < 0 {
 		return errors.New("give one confirmation or more, a load, a share up to 1, and no negative number")
 	}
-	b.readAhead = fit.ReadAheadKiB(filepath.Join(b.cache, "jdks"))
+	b.readAhead = runner.ReadAhead(filepath.Join(b.cache, "jdks")) >> 10
 	b.plan = fmt.Sprintf("%s closed loop of %d, ample %d MiB, %g of the throughput, read-ahead %d KiB", b.load, concurrency, ampleBytes/mib, b.share, b.readAhead)
 	return nil
 }
@@ -167,7 +172,7 @@ func (b *bench) openRunner() (err error) {
 	if b.runner, err = runner.NewCgroup(runner.CgroupOptions{}); err != nil {
 		return err
 	}
-	_, err = b.runner.Sweep()
+	_, err = b.runner.Sweep(context.Background())
 	return err
 }
 

@@ -11,14 +11,14 @@ import (
 	"strings"
 	"time"
 
-	"tare/bench/results"
-	"tare/bench/ways"
-	"tare/internal/fit"
-	"tare/internal/jarfile"
-	"tare/internal/jvmopts"
-	"tare/internal/load"
-	"tare/internal/runner"
-	"tare/internal/trial"
+	"tare.dev/tare/bench/ways"
+	"tare.dev/tare/internal/fit"
+	"tare.dev/tare/internal/jarfile"
+	"tare.dev/tare/internal/jvmopts"
+	"tare.dev/tare/internal/load"
+	"tare.dev/tare/internal/runner"
+	"tare.dev/tare/internal/testkit/results"
+	"tare.dev/tare/internal/trial"
 )
 
 const (
@@ -43,9 +43,10 @@ type measurer struct {
 func (b *bench) newMeasurer(ctx context.Context, c cell) (*measurer, error) {
 	m := &measurer{bench: b, cell: c, app: b.app(c), shape: b.shape(c)}
 	var err error
-	if m.java, err = fit.FindJava(ctx, filepath.Join(b.cache, "jdks", m.shape.jdk, "bin", "java")); err != nil {
+	if m.java, err = runner.FindJava(ctx, filepath.Join(b.cache, "jdks", m.shape.jdk, "bin", "java")); err != nil {
 		return nil, err
 	}
+	b.forget(c, m.java.Build)
 	jars := m.app.jars(place{jdk: m.shape.jdk, cache: b.cache})
 	if len(jars) == 0 {
 		return nil, errors.New("its jars are missing: run scripts/bench-services.sh")
@@ -96,12 +97,20 @@ func (m *measurer) trial(ctx context.Context, a attempt) (record, error) {
 	return r, m.keep(r)
 }
 
+// keep keeps a record with the build that it was measured on.
+func (m *measurer) keep(r record) error {
+	r.Build = m.java.Build
+	return m.bench.keep(r)
+}
+
 func (m *measurer) record(a attempt, res *trial.Result) record {
-	r := record{key: a.key, JDK: m.java.Version, Machine: fit.ThisMachine(), Time: res.Time.UTC().Truncate(time.Second), Took: res.Took.Seconds(),
+	r := record{key: a.key, JDK: m.java.Version, Machine: runner.ThisMachine(), Time: res.Time.UTC().Truncate(time.Second), Took: res.Took.Seconds(),
 		LimitBytes: a.limit, Options: a.options, Env: a.env, Jar: a.jar, Verdict: res.Verdict, Evidence: res.Evidence, Narrow: res.Narrow,
 		PeakBytes: res.PeakBytes, NeededBytes: res.NeededBytes, Ready: res.ReadyAfter.Seconds()}
 	if res.Load != nil {
-		r.Throughput, r.P99 = res.Load.Throughput(), res.Load.Latency.P99.Seconds()
+		r.Throughput, _ = res.Load.Throughput()
+		p99, _ := res.Load.Latency.P99.Value()
+		r.P99 = p99.Seconds()
 	}
 	if res.Peak != nil {
 		r.Rows = map[string]int64{}
@@ -113,7 +122,7 @@ func (m *measurer) record(a attempt, res *trial.Result) record {
 }
 
 func (m *measurer) spec(a attempt) (trial.Spec, error) {
-	ports, err := trial.FreePorts(2)
+	ports, err := runner.ThisHost().FreePorts(context.Background(), 2)
 	if err != nil {
 		return trial.Spec{}, err
 	}
@@ -136,10 +145,10 @@ func (m *measurer) spec(a attempt) (trial.Spec, error) {
 		return trial.Spec{}, err
 	}
 	return trial.Spec{Args: args, Env: runner.Environ(os.Environ(), slices.Concat(m.shape.env(), a.env)), Limits: runner.Limits{MemoryBytes: a.limit, CPUs: m.shape.cpus},
-		Ready: ready, ReadyTimeout: readyTimeout, Targets: targets, SLO: slo, Probe: a.slo == noErrors,
-		Loader: trial.HTTPLoad{Plan: load.Plan{Targets: targets, Concurrency: concurrency, Timeout: trial.RequestTimeout}},
+		Ready: ready, ReadyTimeout: readyTimeout, SLO: slo, Probe: a.slo == noErrors,
+		Loader: load.HTTP{Plan: load.Plan{Targets: targets, Concurrency: concurrency, Timeout: load.RequestTimeout}},
 		Warmup: a.warmup, Duration: m.load, JavaHome: m.java.Home, Files: parsed.Files(),
-		Weigh: trial.Weigh}, nil
+		Weigh: true}, nil
 }
 
 // noErrors is the objective where the throughput is what is looked for.
@@ -292,7 +301,7 @@ func (p *peer) try(ctx context.Context, s stage, limit int64) (record, error) {
 // goes there.
 func (p *peer) end(limit int64, runs []record, a answer) (*record, error) {
 	a.SLO = p.slo
-	r := record{key: key{cell: p.cell, Way: p.way.Name, Stage: answering}, JDK: p.java.Version, Machine: fit.ThisMachine(),
+	r := record{key: key{cell: p.cell, Way: p.way.Name, Stage: answering}, JDK: p.java.Version, Machine: runner.ThisMachine(),
 		Time: time.Now().UTC().Truncate(time.Second), LimitBytes: limit, Answer: &a}
 	if len(runs) > 0 {
 		slices.SortFunc(runs, func(a, b record) int { return cmp.Compare(a.Throughput, b.Throughput) })

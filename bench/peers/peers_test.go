@@ -14,12 +14,13 @@ import (
 	"testing"
 	"time"
 
-	"tare/bench/state"
-	"tare/bench/ways"
-	"tare/internal/fit"
-	"tare/internal/jvmtest"
-	"tare/internal/report"
-	"tare/internal/trial"
+	"tare.dev/tare/bench/ways"
+	"tare.dev/tare/internal/fit"
+	"tare.dev/tare/internal/records"
+	"tare.dev/tare/internal/report"
+	"tare.dev/tare/internal/runner"
+	"tare.dev/tare/internal/testkit/jvmtest"
+	"tare.dev/tare/internal/trial"
 )
 
 // Whatever an application needs, and wherever its usage with ample memory hints,
@@ -89,10 +90,20 @@ func TestGrid(t *testing.T) {
 	}
 }
 
+// open has what the bench keeps written to its file.
+func open(t *testing.T, b *bench) {
+	t.Helper()
+	if err := b.openState(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { b.kept.Close() })
+}
+
 // testBench has one application on one JDK.
 func testBench(t *testing.T) *bench {
 	b := &bench{load: 10 * time.Second, confirmations: 3, warm: 1, plan: "p", state: filepath.Join(t.TempDir(), "s.jsonl"), ways: ways.All(""),
-		apps: applications[:1], shapes: allShapes[:1], done: map[key]record{}}
+		apps: applications[:1], shapes: allShapes[:1]}
+	open(t, b)
 	return b
 }
 
@@ -319,12 +330,12 @@ func TestAt(t *testing.T) {
 // The trials that the report was made of can be read.
 func TestRawTrials(t *testing.T) {
 	n := 0
-	if err := state.Read(filepath.Join("..", "..", rawFile), func(r record) {
+	if err := records.ReadFile(filepath.Join("..", "..", rawFile), records.Into(func(r record) {
 		n++
 		if r.App == "" || r.Shape == "" || r.Way == "" || r.Stage == "" || r.Plan == "" || r.Stage == answering && r.Answer == nil {
 			t.Errorf("record %d: %+v", n, r)
 		}
-	}); err != nil {
+	})); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -333,7 +344,8 @@ func TestRawTrials(t *testing.T) {
 func TestCacheOfRecords(t *testing.T) {
 	cache := t.TempDir()
 	archive := filepath.Join(cache, "archives", "app.aot")
-	b := bench{cache: cache, state: filepath.Join(t.TempDir(), "state.jsonl"), done: map[key]record{}}
+	b := bench{cache: cache, state: filepath.Join(t.TempDir(), "state.jsonl")}
+	open(t, &b)
 	r := record{key: key{Way: wayTare, Stage: answering}, Options: []string{"-Xmx20m", "-XX:AOTCache=" + archive}, Jar: filepath.Join(cache, "app.jar")}
 	if err := b.keep(r); err != nil {
 		t.Fatal(err)
@@ -373,7 +385,7 @@ func TestRemake(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if m.java, err = fit.FindJava(t.Context(), jvmtest.Java(t, major)); err != nil {
+		if m.java, err = runner.FindJava(t.Context(), jvmtest.Java(t, major)); err != nil {
 			t.Fatal(err)
 		}
 		archive := filepath.Join(b.cache, "archives", c.archive)
@@ -393,6 +405,23 @@ func TestRemake(t *testing.T) {
 		}
 		if again, err := os.Stat(archive); err != nil || !again.ModTime().Equal(made.ModTime()) {
 			t.Errorf("%s: an archive that is there is made again: %v", c.shape, err)
+		}
+	}
+}
+
+// What was measured on another build of the JDK is measured anew; records of before
+// builds were noted count.
+func TestBuildsAreNotMixed(t *testing.T) {
+	c := cell{"sysinfo", "25x1"}
+	b := &bench{done: map[key]record{}}
+	for i, build := range []string{"", "25.0.3+1 A", "25.0.4+1 A"} {
+		r := record{key: key{cell: c, Way: ways.Defaults, Stage: proving, Number: i}, Build: build}
+		b.done[r.key] = r
+	}
+	b.forget(c, "25.0.4+1 A")
+	for i, want := range []bool{true, false, true} {
+		if _, ok := b.done[key{cell: c, Way: ways.Defaults, Stage: proving, Number: i}]; ok != want {
+			t.Errorf("record %d is kept: %t", i, ok)
 		}
 	}
 }

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"time"
 
-	"tare/bench/state"
-	"tare/internal/fit"
-	"tare/internal/trial"
+	"tare.dev/tare/internal/fit"
+	"tare.dev/tare/internal/records"
+	"tare.dev/tare/internal/trial"
 )
 
 // stage is what a trial is for.
@@ -43,7 +43,10 @@ type key struct {
 // record is what is kept of a trial, or of a search's end. Sizes are bytes.
 type record struct {
 	key
-	JDK     string      `json:"jdk"`
+	JDK string `json:"jdk"`
+	// Build is the build of the JDK; empty in records of before it was noted, which
+	// count for every build.
+	Build   string      `json:"build,omitempty"`
 	Machine fit.Machine `json:"machine"`
 	Time    time.Time   `json:"time"`
 	Took    float64     `json:"tookSeconds"`
@@ -96,17 +99,29 @@ const cacheMark = "{cache}"
 
 func (b *bench) readState() error {
 	b.done = map[key]record{}
-	return state.Read(b.state, func(r record) { b.remember(r.moved(cacheMark, b.cache)) })
+	return records.ReadFile(b.state, records.Into(func(r record) { b.remember(r.moved(cacheMark, b.cache)) }))
+}
+
+// openState opens the file for going on with it; another bench cannot meanwhile.
+func (b *bench) openState() (err error) {
+	b.done = map[key]record{}
+	b.kept, err = records.Open(b.state, records.Into(func(r record) { b.remember(r.moved(cacheMark, b.cache)) }))
+	return err
 }
 
 // keep stores a record.
 func (b *bench) keep(r record) error {
 	r.Plan = b.plan
-	if err := state.Append(b.state, r.moved(b.cache, cacheMark)); err != nil {
+	if err := b.kept.Append(r.moved(b.cache, cacheMark)); err != nil {
 		return err
 	}
 	b.remember(r)
 	return nil
+}
+
+// forget leaves out what was measured of a cell on another build of its JDK.
+func (b *bench) forget(c cell, build string) {
+	maps.DeleteFunc(b.done, func(k key, r record) bool { return k.cell == c && r.Build != "" && r.Build != build })
 }
 
 // remember takes a record among those done. Where tare is asked anew, what was

@@ -15,9 +15,10 @@ import (
 	"syscall"
 	"time"
 
-	"tare/bench/ways"
-	"tare/internal/fit"
-	"tare/internal/trial"
+	"tare.dev/tare/bench/ways"
+	"tare.dev/tare/internal/fit"
+	"tare.dev/tare/internal/runner"
+	"tare.dev/tare/internal/trial"
 )
 
 const wayTare = "tare"
@@ -167,7 +168,7 @@ func (m *measurer) train(ctx context.Context, found record, options []string, fi
 	if gone(file) {
 		return fmt.Errorf("%w: the training run was %s", fit.ErrNoArchive, res.Verdict)
 	}
-	return fit.Flush(file)
+	return m.runner.Flush(ctx, file)
 }
 
 // gridOf are the limits to be tried with what was found, from that of the
@@ -290,7 +291,7 @@ func (m *measurer) keepFit(f *fitted, slo string, err error, store string) (*rec
 	}
 	r := f.record(slo)
 	r.key = key{cell: m.cell, Way: wayTare, Stage: answering}
-	r.Machine, r.Time = fit.ThisMachine(), time.Now().UTC().Truncate(time.Second)
+	r.Machine, r.Time = runner.ThisMachine(), time.Now().UTC().Truncate(time.Second)
 	if err := m.keep(r); err != nil {
 		return nil, err
 	}

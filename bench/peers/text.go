@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	"tare/bench/results"
-	"tare/bench/ways"
+	"tare.dev/tare/bench/ways"
+	"tare.dev/tare/internal/testkit/results"
 )
 
 // The goals.

@@ -6,7 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"tare/internal/cachedir"
+	"tare.dev/tare/internal/cachedir"
+	"tare.dev/tare/internal/testkit/alone"
 )
 
 // What the calculator itself printed, in logs that people published:
@@ -36,6 +37,7 @@ func TestCalculatorAgreesWithItsLogs(t *testing.T) {
 // to the JVM; before, half of a container's memory, a quarter of one of up to
 // 300 MB, and threads by the processors.
 func TestRunJavaAgreesWithItsDocumentation(t *testing.T) {
+	alone.Uses(t, "run-java.sh")
 	cache, err := cachedir.Path()
 	if err != nil {
 		t.Fatal(err)

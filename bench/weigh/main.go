@@ -11,9 +11,9 @@ import (
 	"path/filepath"
 	"strings"
 
-	"tare/bench/program"
-	"tare/bench/results"
-	"tare/internal/footprint"
+	"tare.dev/tare/internal/footprint"
+	"tare.dev/tare/internal/testkit/program"
+	"tare.dev/tare/internal/testkit/results"
 )
 
 func main() {

@@ -12,9 +12,9 @@ import (
 	"syscall"
 	"time"
 
-	"tare/bench/program"
-	"tare/internal/deathsig"
-	"tare/internal/load"
+	"tare.dev/tare/internal/deathsig"
+	"tare.dev/tare/internal/load"
+	"tare.dev/tare/internal/testkit/program"
 )
 
 // subject is a program to weigh.

@@ -5,7 +5,7 @@ package main
 import (
 	"os"
 
-	"tare/internal/launch"
+	"tare.dev/tare/internal/launch"
 )
 
 func main() { os.Exit(launch.Host(os.Args).Run()) }

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -12,9 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"tare/internal/jvmtest"
-	"tare/internal/runner"
-	"tare/internal/vmtest"
+	"tare.dev/tare/internal/runner"
+	"tare.dev/tare/internal/testkit/jvmtest"
+	"tare.dev/tare/internal/testkit/vmtest"
 )
 
 var update = flag.Bool("update", false, "write the list of dependencies anew")
@@ -52,14 +53,15 @@ func TestDependencies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	const module = "tare.dev/tare/"
 	var deps []string
 	for dep := range strings.FieldsSeq(string(out)) {
 		first, _, _ := strings.Cut(dep, "/")
-		if strings.Contains(first, ".") {
+		if strings.Contains(first, ".") && !strings.HasPrefix(dep, module) {
 			t.Errorf("%s is not of the standard library", dep)
 		}
 		// What the standard library is made of inside changes with Go.
-		if !strings.HasPrefix(dep, "internal/") && !strings.Contains(dep, "/internal/") || first == "tare" {
+		if !strings.HasPrefix(dep, "internal/") && !strings.Contains(dep, "/internal/") || strings.HasPrefix(dep, module) {
 			deps = append(deps, dep)
 		}
 	}
@@ -180,6 +182,42 @@ cat /out.*
 
 // TestInMachine boots Linux 6.1 with cgroup v2, where the launcher finds what
 // bounds it and protects from huge pages.
+// Two copies of the launcher that are called java do not start each other: the
+// next java that is none is found, or that there is none is said.
+func TestCopiesNamedJava(t *testing.T) {
+	data, err := os.ReadFile(build(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	write := func(folder string, data []byte) string {
+		path := filepath.Join(dir, folder, "java")
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, data, 0o755)); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	first := write("a", data)
+	write("b", data)
+	write("home/bin", data)
+	genuine := write("c", []byte("#!/bin/sh\necho the real java\n"))
+	run := func(path string) (string, error) {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		cmd := exec.CommandContext(ctx, first, "-version")
+		cmd.Env = []string{"PATH=" + path, "JAVA_HOME=" + filepath.Join(dir, "home")}
+		out, err := cmd.CombinedOutput()
+		return string(out), errors.Join(err, ctx.Err())
+	}
+	both := filepath.Join(dir, "a") + ":" + filepath.Join(dir, "b")
+	if out, err := run(both + ":" + filepath.Dir(genuine)); err != nil || !strings.Contains(out, "the real java") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if out, err := run(both); err == nil || !strings.Contains(out, "there is no java in") || errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
 func TestInMachine(t *testing.T) {
 	result := vmtest.Run(t, vmtest.Options{Memory: 2 << 30, Timeout: 9 * time.Minute, HostLibs: true, Copies: []vmtest.Copy{
 		{Host: build(t), Guest: "/bin/tare-exec"}, {Host: jvmtest.Home(t, 11), Guest: "/jdk11"}, {Host: jvmtest.Home(t, 17), Guest: "/jdk17"},

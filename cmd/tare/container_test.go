@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"tare/internal/dockertest"
-	"tare/internal/footprint"
-	"tare/internal/jvmtest"
+	"tare.dev/tare/internal/footprint"
+	"tare.dev/tare/internal/testkit/dockertest"
+	"tare.dev/tare/internal/testkit/jvmtest"
 )
 
 // runFiller starts the memory filler in a container.

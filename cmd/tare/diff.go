@@ -7,12 +7,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tare/internal/footprint"
-	"tare/internal/report"
+	"tare.dev/tare/internal/footprint"
+	"tare.dev/tare/internal/report"
 )
 
 func newDiffCommand() *cobra.Command {
-	var asJSON bool
+	var asJSON, markdown bool
 	var in container
 	cmd := &cobra.Command{
 		Use:   "diff A B",
@@ -40,15 +40,17 @@ The exit code is 0 whether they differ or not.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return diff(cmd.Context(), cmd.OutOrStdout(), cmd.InOrStdin(), args, in, asJSON)
+			return diff(cmd.Context(), cmd.OutOrStdout(), cmd.InOrStdin(), args, in, asJSON, markdown)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON (schema "+report.DiffSchema+")")
+	cmd.Flags().BoolVar(&markdown, "markdown", false, "write Markdown, for an issue or a pull request")
+	oneOf(cmd, "json", "markdown")
 	in.flag(cmd)
 	return cmd
 }
 
-func diff(ctx context.Context, w io.Writer, stdin io.Reader, from []string, in container, asJSON bool) error {
+func diff(ctx context.Context, w io.Writer, stdin io.Reader, from []string, in container, asJSON, markdown bool) error {
 	var both [2]*footprint.Footprint
 	var err error
 	if both[0], err = footprintOf(ctx, stdin, "", from[0]); err != nil {
@@ -64,5 +66,5 @@ func diff(ctx context.Context, w io.Writer, stdin io.Reader, from []string, in c
 	if asJSON {
 		return writeJSON(w, d)
 	}
-	return report.DiffText(w, d)
+	return show(w, d.Document(), markdown)
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"tare/internal/report"
+	"tare.dev/tare/internal/report"
 )
 
 // saveWeighing saves the footprint of a JVM to a file, and returns its name.

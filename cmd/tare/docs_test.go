@@ -5,15 +5,17 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
-	"tare/internal/jvmtest"
+	"tare.dev/tare/internal/testkit/jvmtest"
+	"tare.dev/tare/internal/testkit/pgtest"
 )
 
 var shellBlock = regexp.MustCompile("(?ms)^```sh\n(.*?)^```")
 
-// TestDocs runs every command of the pages in docs in the root of the tree,
+// TestDocs runs every command of the pages in docs and in the root, in the root,
 // with bin in PATH and a service running that the pages call shop.jar.
 func TestDocs(t *testing.T) {
 	root := jvmtest.Root(t)
@@ -21,6 +23,7 @@ func TestDocs(t *testing.T) {
 	if err != nil || len(pages) == 0 {
 		t.Fatalf("no pages in docs: %v", err)
 	}
+	pages = append(pages, rootPages(t, root)...)
 	shop := filepath.Join(t.TempDir(), "shop.jar")
 	if err := os.Symlink(jvmtest.Jar(t, "sysinfo.jar"), shop); err != nil {
 		t.Fatal(err)
@@ -28,6 +31,7 @@ func TestDocs(t *testing.T) {
 	service := jvmtest.Start(t, jvmtest.Java(t, 17), "-Xmx64m", "-XX:NativeMemoryTracking=detail", "-jar", shop, "--port", "0")
 	service.Await(t, "listening on")
 	t.Setenv("XDG_STATE_HOME", t.TempDir()) // the first fit is number 1
+	t.Setenv("HISTORY", pgtest.Start(t).Database(t))
 	for _, page := range pages {
 		text, err := os.ReadFile(page)
 		if err != nil {
@@ -51,18 +55,53 @@ func shell(t *testing.T, root, script string) {
 	}
 }
 
-// TestReadme checks that the README's commands exist: make test itself runs
-// what they stand for.
+var fence = regexp.MustCompile("(?ms)^```(\\w*)\n(.*?)^```")
+
+// TestReadme checks the pages in the root of the tree: a block without a name has
+// commands of make, which continuous integration runs as parts of make test; a
+// block of sh is run by TestDocs; and a block of text is what the block before it
+// prints. Links lead somewhere.
 func TestReadme(t *testing.T) {
 	root := jvmtest.Root(t)
-	text, err := os.ReadFile(filepath.Join(root, "README.md"))
-	if err != nil {
-		t.Fatal(err)
+	for _, page := range rootPages(t, root) {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, block := range fence.FindAllStringSubmatch(string(text), -1) {
+			switch block[1] {
+			case "":
+				makeKnows(t, root, block[2])
+			case "sh", "text":
+			default:
+				t.Errorf("%s: no test knows what to do with a block of %s", page, block[1])
+			}
+		}
+		for _, link := range regexp.MustCompile(`\]\(([^)#]+)\)`).FindAllStringSubmatch(string(text), -1) {
+			if _, err := os.Stat(filepath.Join(root, link[1])); err != nil && !strings.Contains(link[1], "://") {
+				t.Errorf("%s: broken link: %v", page, err)
+			}
+		}
 	}
-	for _, block := range regexp.MustCompile("(?ms)^```\n(.*?)^```").FindAllStringSubmatch(string(text), -1) {
-		target, ok := strings.CutPrefix(strings.TrimSpace(block[1]), "make ")
+}
+
+// rootPages are the pages in the root of the tree.
+func rootPages(t *testing.T, root string) []string {
+	t.Helper()
+	pages, err := filepath.Glob(filepath.Join(root, "*.md"))
+	if err != nil || len(pages) < 4 {
+		t.Fatalf("%q, %v", pages, err)
+	}
+	return pages
+}
+
+// makeKnows checks commands of make, one a line.
+func makeKnows(t *testing.T, root, block string) {
+	t.Helper()
+	for line := range strings.Lines(block) {
+		target, ok := strings.CutPrefix(strings.TrimSpace(line), "make ")
 		if !ok {
-			t.Errorf("not a make command: %q", block[1])
+			t.Errorf("not a make command: %q", line)
 			continue
 		}
 		cmd := exec.Command("make", "-n", target)
@@ -71,9 +110,48 @@ func TestReadme(t *testing.T) {
 			t.Errorf("make %s: %v\n%s", target, err, out)
 		}
 	}
-	for _, link := range regexp.MustCompile(`\]\(([^)]+)\)`).FindAllStringSubmatch(string(text), -1) {
-		if _, err := os.Stat(filepath.Join(root, link[1])); err != nil {
-			t.Errorf("broken link: %v", err)
+}
+
+// TestReadmeShowsWhatItPrints compares the example of the README with a real
+// footprint: it has the same columns, and no row that tare does not write.
+func TestReadmeShowsWhatItPrints(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(jvmtest.Root(t), "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var example string
+	for _, block := range fence.FindAllStringSubmatch(string(text), -1) {
+		if block[1] == "text" {
+			example = block[2]
 		}
 	}
+	service := jvmtest.Start(t, jvmtest.Java(t, 25), "-Xmx64m", "-XX:+UseG1GC", "-jar", jvmtest.Jar(t, "sysinfo.jar"), "--port", "0")
+	service.Await(t, "listening on")
+	code, out, errs := tareRun(t, "weigh", strconv.Itoa(service.PID()))
+	if code != exitOK {
+		t.Fatalf("%d: %s", code, errs)
+	}
+	shape := map[string]bool{}
+	for line := range strings.Lines(out) {
+		shape[shapeOf(line)] = true
+	}
+	lines := 0
+	for line := range strings.Lines(example) {
+		if lines++; lines > 1 && !shape[shapeOf(line)] {
+			t.Errorf("the README shows %q, and tare weigh prints no such line:\n%s", line, out)
+		}
+	}
+	if lines < 10 {
+		t.Errorf("the README has no example:\n%s", example)
+	}
+}
+
+// shapeOf is what of a line does not depend on the JVM: of a row its name, of
+// another line all but figures and spacing.
+func shapeOf(line string) string {
+	if row := regexp.MustCompile(`^ +(\S.*?) {2,}[0-9]`).FindStringSubmatch(line); row != nil {
+		return row[1]
+	}
+	line = regexp.MustCompile(`[0-9][0-9.]*`).ReplaceAllString(strings.ReplaceAll(line, "─", ""), "0")
+	return strings.Join(strings.Fields(line), " ")
 }

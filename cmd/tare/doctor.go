@@ -5,16 +5,17 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tare/internal/doctor"
-	"tare/internal/report"
+	"tare.dev/tare/internal/doctor"
+	"tare.dev/tare/internal/report"
 )
 
 func newDoctorCommand() *cobra.Command {
-	var asJSON bool
+	var asJSON, markdown bool
 	var in container
 	cmd := &cobra.Command{
-		Use:   "doctor PID|main-class|jar-name|FOOTPRINT.json|-",
-		Short: "What costs a JVM memory without need, and what to do about it",
+		Use:               "doctor PID|main-class|jar-name|FOOTPRINT.json|-",
+		ValidArgsFunction: completeJVMOrFile,
+		Short:             "What costs a JVM memory without need, and what to do about it",
 		Long: `Doctor weighs a running JVM, or reads a footprint that tare weigh --json saved,
 and lists what costs memory without need, endangers the JVM, or misleads who
 looks at it: most bytes at stake first, each with the option that helps, the
@@ -40,10 +41,12 @@ Nothing is sent to the JVM: no signal, no attach, no safepoint. What ends in
 			if asJSON {
 				return writeJSON(cmd.OutOrStdout(), r)
 			}
-			return report.Findings(cmd.OutOrStdout(), r)
+			return show(cmd.OutOrStdout(), report.Findings(r), markdown)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON (schema "+doctor.Schema+")")
+	cmd.Flags().BoolVar(&markdown, "markdown", false, "write Markdown, for an issue or a pull request")
+	oneOf(cmd, "json", "markdown")
 	in.flag(cmd)
 	return cmd
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"tare/internal/doctor"
+	"tare.dev/tare/internal/doctor"
 )
 
 // A JVM and its saved footprint give the same kind of answer, as text and as

@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tare/internal/launch"
+	"tare.dev/tare/internal/launch"
 )
 
 // newExecCommand is the launcher; its flags are its own, so that tare exec and

@@ -11,18 +11,18 @@ import (
 	"testing"
 	"time"
 
-	"tare/internal/jvmtest"
-	"tare/internal/polltest"
-	"tare/internal/profile"
-	"tare/internal/report"
-	"tare/internal/runner"
+	"tare.dev/tare/internal/profile"
+	"tare.dev/tare/internal/report"
+	"tare.dev/tare/internal/runner"
+	"tare.dev/tare/internal/testkit/jvmtest"
+	"tare.dev/tare/internal/testkit/polltest"
 )
 
 // startsProven starts the service with what a fit has proven of it: in a group
 // of the proven size, and in one that is smaller.
 func startsProven(t *testing.T, path string, got report.FitJSON) {
 	t.Helper()
-	p, err := profile.Read(path)
+	p, err := profile.Read(path, profile.TrustFor(""))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +37,11 @@ func startsProven(t *testing.T, path string, got report.FitJSON) {
 	command := []string{launcher, "--", jvmtest.Java(t, 17), "-jar", jvmtest.Jar(t, "sysinfo.jar"), "--port", port}
 	output, process := startLimited(t, p.LimitBytes+p.UnpaidBytes, "TARE_PROFILE="+path, command)
 	polltest.Until(t, "an answer", func() bool { return answers("127.0.0.1:"+port) || ended(process) })
-	cmdline, err := os.ReadFile("/proc/" + strconv.Itoa(process.PID()) + "/cmdline")
+	weighed, err := process.Footprint(t.Context())
+	if err != nil {
+		t.Fatalf("%v: %s", err, output)
+	}
+	cmdline, err := os.ReadFile("/proc/" + strconv.Itoa(weighed.PID) + "/cmdline")
 	if err != nil || ended(process) {
 		t.Fatalf("%v, %+v: %s", err, process.Exit(), output)
 	}

@@ -1,5 +1,12 @@
 package main
 
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
 // Exit codes of all commands.
 const (
 	exitOK          = 0
@@ -36,3 +43,19 @@ func (e *exitError) Error() string {
 
 // Unwrap is the error itself.
 func (e *exitError) Unwrap() error { return e.err }
+
+// oneOf has a command refuse more than one of some flags.
+func oneOf(cmd *cobra.Command, flags ...string) {
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
+		var given []string
+		for _, name := range flags {
+			if cmd.Flags().Changed(name) {
+				given = append(given, "--"+name)
+			}
+		}
+		if len(given) > 1 {
+			return usageError(fmt.Errorf("%s exclude each other: give one of them", strings.Join(given, " and ")))
+		}
+		return nil
+	}
+}

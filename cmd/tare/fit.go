@@ -12,12 +12,14 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tare/internal/fit"
-	"tare/internal/jvmopts"
-	"tare/internal/linux"
-	"tare/internal/report"
-	"tare/internal/runner"
-	"tare/internal/trial"
+	"tare.dev/tare/internal/document"
+	"tare.dev/tare/internal/fit"
+	"tare.dev/tare/internal/jvmopts"
+	"tare.dev/tare/internal/linux"
+	"tare.dev/tare/internal/load"
+	"tare.dev/tare/internal/report"
+	"tare.dev/tare/internal/runner"
+	"tare.dev/tare/internal/trial"
 )
 
 type fitOptions struct {
@@ -27,6 +29,8 @@ type fitOptions struct {
 	readyTimeout  time.Duration
 	loads         []string
 	loadCommand   string
+	loadOutput    string
+	loadTimeout   time.Duration
 	concurrency   int
 	rate          float64
 	warmup        time.Duration
@@ -84,7 +88,7 @@ Engine on this machine makes. They have the machine's network: what it listens
 on, it listens on here.
 
 Each trial is stored when it ends. A fit that was interrupted or killed goes on
-with --resume; tare fit list, show and report tell of all that were made.
+with --resume; tare fit list, show, report and delete are for all that were made.
 
 Exit codes: ` + exitCodesHelp
 
@@ -117,7 +121,7 @@ func newFitCommand() *cobra.Command {
 			return errors.Join(runFit(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), args, o, h), h.close())
 		},
 	}
-	cmd.AddCommand(newFitListCommand(), newFitShowCommand(), newFitReportCommand())
+	cmd.AddCommand(newFitListCommand(), newFitShowCommand(), newFitReportCommand(), newFitDeleteCommand())
 	f := cmd.Flags()
 	f.SetInterspersed(false)
 	f.Float64Var(&o.cpus, "cpus", 0, "processors the application may use, such as 1.5 (0: no quota)")
@@ -125,7 +129,9 @@ func newFitCommand() *cobra.Command {
 	f.StringVar(&o.ready, "ready", "", "when it is ready: a URL that answers, tcp:PORT, or log:REGEX (default: the first --load URL)")
 	f.DurationVar(&o.readyTimeout, "ready-timeout", trial.DefaultReadyTimeout, "how long it may take to be ready")
 	f.StringArrayVar(&o.loads, "load", nil, "'[METHOD ]URL' to send, or @FILE of HTTP requests; repeatable, sent in turn")
-	f.StringVar(&o.loadCommand, "load-command", "", "a shell command that puts the load instead; its last line may be {\"requests\":N,…}")
+	f.StringVar(&o.loadCommand, "load-command", "", "a shell command that puts the load instead: k6, wrk, oha, hey, or any other whose last line is {\"requests\":N,\"failed\":N,…}")
+	f.StringVar(&o.loadOutput, "load-output", "", "what tells the load command's result: line, k6, wrk, oha, hey, or status (its exit status alone); by the program's name where nothing is given")
+	f.DurationVar(&o.loadTimeout, "load-timeout", load.DefaultCommandTime, "how long the load command may take beyond --duration before it is killed")
 	f.IntVar(&o.concurrency, "concurrency", 8, "requests at a time (closed loop); with --rate the most in flight")
 	f.Float64Var(&o.rate, "rate", 0, "requests per second (open loop)")
 	f.DurationVar(&o.warmup, "warmup", 5*time.Second, "load before the measurement")
@@ -171,10 +177,15 @@ func runFit(ctx context.Context, stdout, stderr io.Writer, args []string, o fitO
 	if closer, ok := c.Runner.(io.Closer); ok {
 		defer closer.Close()
 	}
-	if err := h.begin(ctx, &c, stderr); err != nil {
+	if err := c.Survey(ctx); err != nil {
 		return err
 	}
-	if err := prepareFolders(c, o.resume); err != nil {
+	folders, err := openFolders(&c, o, h)
+	if err != nil {
+		return err
+	}
+	defer folders.close(stderr)
+	if err := h.begin(ctx, &c, stderr); err != nil {
 		return err
 	}
 	progress := newProgress(stderr)
@@ -182,6 +193,9 @@ func runFit(ctx context.Context, stdout, stderr io.Writer, args []string, o fitO
 	c.Observe, c.Stage = progress.event, progress.stage
 	result, err := fit.Run(ctx, c)
 	progress.end()
+	if err := folders.keep(result); err != nil {
+		progress.note(err.Error())
+	}
 	keepErr := h.end(ctx, result, err)
 	if ctx.Err() != nil && !fit.Ended(err) {
 		return fmt.Errorf("interrupted after %d trials: nothing is left running%s", len(result.Trials), h.hint(result))
@@ -190,7 +204,8 @@ func runFit(ctx context.Context, stdout, stderr io.Writer, args []string, o fitO
 	if !fit.Ended(err) {
 		failure = hinted(failure, h.hint(result))
 	}
-	err = errors.Join(failure, keepErr, writeFit(stdout, result, failure, o))
+	// One that cannot be written keeps none of the others from being written.
+	err = errors.Join(failure, keepErr, showFit(stdout, result, failure, o), folders.write(result, failure))
 	if err != nil || o.profile == "" {
 		return err
 	}
@@ -200,46 +215,32 @@ func runFit(ctx context.Context, stdout, stderr io.Writer, args []string, o fitO
 	return writeProfile(o.profile, result)
 }
 
-// writeFit writes the result to stdout, and to the folder where wanted.
-func writeFit(stdout io.Writer, r *fit.Result, failure error, o fitOptions) error {
-	if o.out != "" {
-		f, err := os.Create(filepath.Join(o.out, "result.json"))
-		if err != nil {
-			return err
-		}
-		if err := errors.Join(report.WriteFitJSON(f, r, failure), f.Close()); err != nil {
-			return fmt.Errorf("result.json: %w", err)
-		}
-	}
-	if o.out != "" && len(r.Trials) > 0 {
-		if err := writeFitHTML(filepath.Join(o.out, "report.html"), r, failure); err != nil {
-			return err
-		}
-	}
+// showFit writes the result to stdout.
+func showFit(stdout io.Writer, r *fit.Result, failure error, o fitOptions) error {
 	if o.json {
 		return report.WriteFitJSON(stdout, r, failure)
 	}
 	if failure != nil {
 		return nil
 	}
-	if err := report.Fit(stdout, r, styleOf(stdout)); err != nil || o.out == "" {
+	if err := show(stdout, report.Fit(r), false); err != nil || o.out == "" {
 		return err
 	}
 	_, err := fmt.Fprintf(stdout, "\n  kept in %s: report.html, result.json, and the log and footprints of each trial\n", o.out)
 	return err
 }
 
-func styleOf(w io.Writer) report.Style {
+func styleOf(w io.Writer) document.Style {
 	if f, ok := w.(*os.File); ok {
-		return report.StyleFor(f)
+		return document.StyleFor(f)
 	}
-	return report.Style{}
+	return document.Style{}
 }
 
 // fitConfig checks everything that can be checked before anything runs.
 func fitConfig(ctx context.Context, args []string, o fitOptions, stderr io.Writer) (fit.Config, error) {
 	c := fit.Config{CPUs: o.cpus, Cpuset: o.cpuset, ReadyTimeout: o.readyTimeout, Warmup: o.warmup, Duration: o.duration,
-		Job: o.job, OutDir: o.out, AddedEnv: o.env, Weigh: trial.Weigh}
+		Job: o.job, AddedEnv: o.env, Weigh: true}
 	if err := o.checkNumbers(); err != nil {
 		return c, usageError(err)
 	}
@@ -278,10 +279,7 @@ func fitConfig(ctx context.Context, args []string, o fitOptions, stderr io.Write
 	if c.AmpleBytes, err = ampleBytes(o.ample); err != nil {
 		return c, usageError(err)
 	}
-	if c.Image == nil {
-		c.ArchiveDir, err = archiveDir(c, o.out)
-	}
-	return c, err
+	return c, nil
 }
 
 // application finds the application on this machine.
@@ -295,7 +293,7 @@ func (o fitOptions) application(ctx context.Context, c *fit.Config, args []strin
 			return usageError(fmt.Errorf("no such jar: %s: build it, or check the path (from %s)", jar, c.Dir))
 		}
 	}
-	if c.Java, err = fit.FindJava(ctx, c.Command.Java); err != nil {
+	if c.Java, err = runner.FindJava(ctx, c.Command.Java); err != nil {
 		return usageError(err)
 	}
 	if c.Env, err = applicationEnv(os.Environ(), o.env); err != nil {
@@ -367,7 +365,7 @@ func openRunner(parent string, stderr io.Writer) (runner.Runner, error) {
 
 // sweep clears what an earlier, killed tare left.
 func sweep(r runner.Runner, stderr io.Writer) {
-	removed, err := r.Sweep()
+	removed, err := r.Sweep(context.Background())
 	if len(removed) > 0 {
 		fmt.Fprintf(stderr, "removed what an earlier run had left: %s\n", strings.Join(removed, ", "))
 	}
@@ -380,6 +378,7 @@ func sweep(r runner.Runner, stderr io.Writer) {
 func fitError(err error) error {
 	var baseline *fit.BaselineError
 	var unconfirmed *fit.UnconfirmedError
+	var budget *fit.BudgetError
 	var port *trial.PortInUseError
 	switch {
 	case err == nil:
@@ -388,9 +387,11 @@ func fitError(err error) error {
 		return baselineError(baseline)
 	case errors.As(err, &unconfirmed):
 		return &exitError{exitNoLimit, fmt.Errorf("%w%s\nraise --ample, relax --slo, or look for what disturbs the machine", err, evidence(unconfirmed.Last))}
+	case errors.As(err, &budget):
+		return &exitError{exitNoLimit, err}
 	case errors.As(err, &port):
 		return &exitError{exitNotReady, err}
-	case errors.Is(err, trial.ErrTarget):
+	case errors.Is(err, load.ErrTarget) || errors.Is(err, load.ErrSummary):
 		return usageError(err)
 	case errors.Is(err, runner.ErrUnavailable):
 		return &exitError{exitPermission, err}

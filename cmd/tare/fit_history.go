@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,20 +13,24 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"tare/internal/fit"
-	"tare/internal/report"
-	"tare/internal/store"
+	"tare.dev/tare/internal/fit"
+	"tare.dev/tare/internal/linux"
+	"tare.dev/tare/internal/report"
+	"tare.dev/tare/internal/store"
 )
 
 // noStore is the value of --store that keeps nothing.
 const noStore = "none"
 
-const storeHelp = "file that keeps all fits (default: tare/tare.db in $XDG_STATE_HOME or ~/.local/state)"
+// storeVariable names the store where --store does not.
+const storeVariable = "TARE_STORE"
+
+const storeHelp = "file that keeps all fits, or postgres://USER@HOST/DATABASE (default: $" + storeVariable + ", else tare/tare.db in $XDG_STATE_HOME or ~/.local/state)"
 
 // history is where a fit is kept while it runs. Its methods may be called on
 // nil, which keeps nothing.
 type history struct {
-	store *store.Store
+	store store.Store
 	// old is the fit that goes on, nil for a new one.
 	old        *store.Fit
 	invocation store.Invocation
@@ -33,14 +38,14 @@ type history struct {
 }
 
 // openStore opens the store that --store names.
-func openStore(ctx context.Context, file string) (*store.Store, error) {
-	if file == "" {
+func openStore(ctx context.Context, location string) (store.Store, error) {
+	if location = cmp.Or(location, os.Getenv(storeVariable)); location == "" {
 		var err error
-		if file, err = store.DefaultFile(); err != nil {
+		if location, err = store.DefaultFile(); err != nil {
 			return nil, err
 		}
 	}
-	return store.Open(ctx, file)
+	return store.Open(ctx, location)
 }
 
 // openHistory opens the store. With --resume it gives o the flags of the fit
@@ -61,7 +66,7 @@ func openHistory(cmd *cobra.Command, args []string, o *fitOptions) (*history, []
 	}
 	s, err := openStore(cmd.Context(), o.store)
 	if err != nil {
-		return nil, nil, fmt.Errorf("%w\ngive another file with --store FILE, or --store none to keep nothing", err)
+		return nil, nil, fmt.Errorf("%w\nname another one with --store, or --store none to keep nothing", err)
 	}
 	h := &history{store: s}
 	if o.resume {
@@ -109,6 +114,12 @@ func (h *history) takeUp(cmd *cobra.Command, id int64, args []string) ([]string,
 	if err != nil {
 		return nil, err
 	}
+	if f.State == store.Unreadable {
+		return nil, f.Problem
+	}
+	if !f.Here {
+		return nil, usageError(fmt.Errorf("fit %d was started on %s: go on with it there", f.ID, linux.Printable(f.Host)))
+	}
 	if f.Plan.Dir != dir {
 		return nil, usageError(fmt.Errorf("fit %d was started in %s: go on with it there", f.ID, f.Plan.Dir))
 	}
@@ -142,7 +153,7 @@ func (h *history) find(ctx context.Context, id int64, dir string) (store.Fit, er
 		return store.Fit{}, err
 	}
 	for _, f := range fits {
-		if f.State == store.CutOff && f.Plan.Dir == dir {
+		if f.State == store.CutOff && f.Here && f.Plan.Dir == dir {
 			return f, nil
 		}
 	}
@@ -185,6 +196,12 @@ func (h *history) begin(ctx context.Context, c *fit.Config, stderr io.Writer) er
 	}
 	if err != nil {
 		fmt.Fprintf(stderr, "note: not all that an earlier run had left could be removed: %v\n", err)
+	}
+	if deleted, err := h.store.Prune(ctx, store.DefaultBound); err != nil {
+		fmt.Fprintf(stderr, "note: the history could not be kept within its bound: %v\n", err)
+	} else if len(deleted) > 0 {
+		fmt.Fprintf(stderr, "removed the %d oldest fits from the history, up to fit %d: it keeps the last %d, and at most %d MiB\n",
+			len(deleted), deleted[len(deleted)-1], store.DefaultBound.Fits, store.DefaultBound.Bytes/report.MiB)
 	}
 	plan, err := fit.NewPlan(*c)
 	if err != nil {
@@ -263,4 +280,12 @@ func (h *history) close() error {
 		err = h.run.Close()
 	}
 	return errors.Join(err, h.store.Close())
+}
+
+// archiveDir is where the fit that goes on has its class archives; "" for a new one.
+func (h *history) archiveDir() string {
+	if h == nil || h.old == nil {
+		return ""
+	}
+	return h.old.Plan.ArchiveDir
 }

@@ -9,10 +9,10 @@ import (
 	"syscall"
 	"testing"
 
-	"tare/internal/dockertest"
-	"tare/internal/jvmtest"
-	"tare/internal/polltest"
-	"tare/internal/report"
+	"tare.dev/tare/internal/report"
+	"tare.dev/tare/internal/testkit/dockertest"
+	"tare.dev/tare/internal/testkit/jvmtest"
+	"tare.dev/tare/internal/testkit/polltest"
 )
 
 // importSysinfo makes an image with JDK 17 and the demo service.

@@ -1,55 +1,66 @@
 package main
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
 	"math"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
-	"tare/internal/cachedir"
-	"tare/internal/fit"
-	"tare/internal/linux"
-	"tare/internal/load"
-	"tare/internal/report"
-	"tare/internal/runner"
-	"tare/internal/trial"
+	"tare.dev/tare/internal/fit"
+	"tare.dev/tare/internal/linux"
+	"tare.dev/tare/internal/load"
+	"tare.dev/tare/internal/report"
+	"tare.dev/tare/internal/runner"
+	"tare.dev/tare/internal/trial"
 )
 
 // load is the load that the flags describe.
 func (o fitOptions) load() (fit.Load, error) {
-	l := fit.Load{Concurrency: o.concurrency, Rate: o.rate}
 	if o.loadCommand != "" {
-		l.Command = []string{"/bin/sh", "-c", o.loadCommand}
-		l.Loader = trial.CommandLoad{Args: l.Command, Env: os.Environ()}
-		return l, nil
+		return o.commandLoad()
 	}
+	var targets []load.Target
 	for _, s := range o.loads {
-		targets, err := loadTargets(s)
+		more, err := loadTargets(s)
 		if err != nil {
-			return l, err
+			return fit.Load{}, err
 		}
-		l.Targets = append(l.Targets, targets...)
+		targets = append(targets, more...)
 	}
-	if len(l.Targets) == 0 {
-		return l, nil
+	if len(targets) == 0 {
+		return fit.Load{}, nil
 	}
 	if o.concurrency < 1 || o.concurrency > load.MaxConcurrency {
-		return l, fmt.Errorf("--concurrency %d: give 1 to %d", o.concurrency, load.MaxConcurrency)
+		return fit.Load{}, fmt.Errorf("--concurrency %d: give 1 to %d", o.concurrency, load.MaxConcurrency)
 	}
 	if !(o.rate >= 0 && o.rate <= load.MaxRate) {
-		return l, fmt.Errorf("--rate %g: give requests per second up to %g, or 0 for a closed loop", o.rate, float64(load.MaxRate))
+		return fit.Load{}, fmt.Errorf("--rate %g: give requests per second up to %g, or 0 for a closed loop", o.rate, float64(load.MaxRate))
 	}
-	l.Loader = trial.HTTPLoad{Plan: load.Plan{Targets: l.Targets, Concurrency: o.concurrency, Rate: o.rate, Timeout: trial.RequestTimeout}}
-	return l, nil
+	return fit.NewLoad(load.HTTP{Plan: load.Plan{Targets: targets, Concurrency: o.concurrency, Rate: o.rate, Timeout: load.RequestTimeout}}), nil
 }
+
+// commandLoad is the load of --load-command.
+func (o fitOptions) commandLoad() (fit.Load, error) {
+	c, err := load.NewCommand(o.loadCommand, os.Environ(), load.Format(o.loadOutput))
+	if err != nil {
+		return fit.Load{}, err
+	}
+	if o.loadTimeout <= 0 || o.loadTimeout > maxLoadTimeout {
+		return fit.Load{}, fmt.Errorf("--load-timeout %s: give a time up to %s", o.loadTimeout, maxLoadTimeout)
+	}
+	c.Time = o.loadTimeout
+	return fit.NewLoad(c), nil
+}
+
+const maxLoadTimeout = 24 * time.Hour
 
 // loadTargets reads one --load: "[METHOD ]URL", or "@FILE" of requests.
 func loadTargets(s string) ([]load.Target, error) {
@@ -93,8 +104,10 @@ func (o fitOptions) readiness(l fit.Load) (trial.Ready, error) {
 	if o.ready != "" {
 		return trial.ParseReady(o.ready)
 	}
-	if len(l.Targets) > 0 && l.Targets[0].Method == "GET" {
-		return trial.ParseReady(l.Targets[0].URL)
+	if len(l.Targets) > 0 {
+		if url, ok := strings.CutPrefix(l.Targets[0], http.MethodGet+" "); ok {
+			return trial.ParseReady(url)
+		}
 	}
 	return trial.Ready{}, errors.New("when is the application ready? give --ready URL, tcp:PORT or log:REGEX")
 }
@@ -121,7 +134,10 @@ func (o fitOptions) objective(l fit.Load) (trial.SLO, error) {
 			return nil, fmt.Errorf("SLO clause %q looks at load, and there is none: give --load or --load-command", c)
 		}
 	}
-	return slo, nil
+	if o.job {
+		return slo, nil
+	}
+	return slo, slo.CheckLoader(l.Loader)
 }
 
 // terms are how far the search goes, and the levers that it tries.
@@ -223,46 +239,4 @@ func memAvailable(text string) (int64, bool) {
 		}
 	}
 	return 0, false
-}
-
-// archiveDir is where class archives are made: with the other results, else in
-// the cache, one folder for each application and JDK.
-func archiveDir(c fit.Config, out string) (string, error) {
-	if out != "" {
-		return filepath.Abs(out)
-	}
-	cache, err := cachedir.Path()
-	if err != nil {
-		return "", fmt.Errorf("folder for class archives: %w, or give --out", err)
-	}
-	sum := sha256.Sum256([]byte(strings.Join(append([]string{c.Java.Home, c.Dir}, c.Command.With()...), "\x00")))
-	return filepath.Join(cache, "archives", hex.EncodeToString(sum[:8])), nil
-}
-
-// prepareFolders makes the folders, and removes an earlier result's files, unless
-// the fit goes on: trials of two fits in one folder could not be told apart.
-func prepareFolders(c fit.Config, goesOn bool) error {
-	for _, dir := range []string{c.OutDir, c.ArchiveDir} {
-		if dir == "" {
-			continue
-		}
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return fmt.Errorf("folder for results: %w", err)
-		}
-	}
-	if c.OutDir == "" || goesOn {
-		return nil
-	}
-	for _, pattern := range []string{"trial-[0-9]*.log", "trial-[0-9]*.json", "training.log", "result.json", "report.html"} {
-		old, err := filepath.Glob(filepath.Join(c.OutDir, pattern))
-		if err != nil {
-			return err
-		}
-		for _, name := range old {
-			if err := os.Remove(name); err != nil {
-				return fmt.Errorf("earlier result: %w", err)
-			}
-		}
-	}
-	return nil
 }

@@ -1,19 +1,20 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"os"
+	"slices"
 
 	"github.com/spf13/cobra"
 
-	"tare/internal/fit"
-	"tare/internal/report"
-	"tare/internal/store"
+	"tare.dev/tare/internal/document"
+	"tare.dev/tare/internal/fit"
+	"tare.dev/tare/internal/outdir"
+	"tare.dev/tare/internal/report"
+	"tare.dev/tare/internal/store"
 )
 
 // newFitListCommand is "tare fit list".
@@ -26,7 +27,7 @@ func newFitListCommand() *cobra.Command {
 		Example: "  tare fit list",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return withStore(cmd.Context(), file, func(s *store.Store) error { return fitList(cmd.Context(), cmd.OutOrStdout(), s, asJSON) })
+			return withStore(cmd.Context(), file, func(s store.Store) error { return fitList(cmd.Context(), cmd.OutOrStdout(), s, asJSON) })
 		},
 	}
 	cmd.Flags().StringVar(&file, "store", "", storeHelp)
@@ -37,18 +38,20 @@ func newFitListCommand() *cobra.Command {
 // newFitShowCommand is "tare fit show".
 func newFitShowCommand() *cobra.Command {
 	var file string
-	var asJSON bool
+	var asJSON, markdown bool
 	cmd := &cobra.Command{
 		Use:     "show [flags] ID",
 		Short:   "The result of a fit, or how far it is",
 		Example: "  tare fit show 3",
 		Args:    oneFit,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return withFit(cmd.Context(), file, args[0], func(f store.Fit, r *fit.Result) error { return fitShow(cmd.OutOrStdout(), f, r, asJSON) })
+			return withFit(cmd.Context(), file, args[0], func(f store.Fit, r *fit.Result) error { return fitShow(cmd.OutOrStdout(), f, r, asJSON, markdown) })
 		},
 	}
 	cmd.Flags().StringVar(&file, "store", "", storeHelp)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON (schema "+report.FitSchema+")")
+	cmd.Flags().BoolVar(&markdown, "markdown", false, "write Markdown, for an issue or a pull request")
+	oneOf(cmd, "json", "markdown")
 	return cmd
 }
 
@@ -71,6 +74,53 @@ all trials, and what to paste.`,
 	return cmd
 }
 
+// newFitDeleteCommand is "tare fit delete".
+func newFitDeleteCommand() *cobra.Command {
+	var location string
+	cmd := &cobra.Command{
+		Use:   "delete [flags] ID...",
+		Short: "Remove fits from the history",
+		Long: `Delete removes fits and all their trials from the history, all that are named or
+none. The reports, logs and class archives that a fit wrote to its folder stay.
+A fit that is running cannot be deleted.
+
+Exit codes: ` + exitCodesHelp,
+		Example: "  tare fit delete 3 4",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return fitDelete(cmd.Context(), cmd.OutOrStdout(), location, args)
+		},
+	}
+	cmd.Flags().StringVar(&location, "store", "", storeHelp)
+	return cmd
+}
+
+func fitDelete(ctx context.Context, w io.Writer, location string, args []string) error {
+	if len(args) == 0 {
+		return usageError(errors.New("give the numbers of fits: see tare fit list"))
+	}
+	var ids []int64
+	for _, a := range args {
+		id, err := fitID(a)
+		if err != nil {
+			return err
+		}
+		if !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+	}
+	return withStore(ctx, location, func(s store.Store) error {
+		err := s.Delete(ctx, ids...)
+		if busy := (*store.BusyError)(nil); errors.As(err, &busy) {
+			return usageError(fmt.Errorf("%w: nothing was deleted; end it first", err))
+		}
+		if err != nil {
+			return notFound(err)
+		}
+		_, err = fmt.Fprintf(w, "deleted %d of the fits in %s\n", len(ids), s.Location())
+		return err
+	})
+}
+
 func noArgs(_ *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return usageError(fmt.Errorf("unexpected argument %q", args[0]))
@@ -85,7 +135,7 @@ func oneFit(_ *cobra.Command, args []string) error {
 	return nil
 }
 
-func withStore(ctx context.Context, file string, do func(*store.Store) error) error {
+func withStore(ctx context.Context, file string, do func(store.Store) error) error {
 	s, err := openStore(ctx, file)
 	if err != nil {
 		return err
@@ -98,12 +148,12 @@ func withFit(ctx context.Context, file, number string, do func(store.Fit, *fit.R
 	if err != nil {
 		return err
 	}
-	return withStore(ctx, file, func(s *store.Store) error {
+	return withStore(ctx, file, func(s store.Store) error {
 		f, err := s.Fit(ctx, id)
 		if err != nil {
 			return notFound(err)
 		}
-		r, err := s.Result(ctx, f)
+		r, err := store.Result(ctx, s, f)
 		if err != nil {
 			return err
 		}
@@ -111,7 +161,7 @@ func withFit(ctx context.Context, file, number string, do func(store.Fit, *fit.R
 	})
 }
 
-func fitList(ctx context.Context, w io.Writer, s *store.Store, asJSON bool) error {
+func fitList(ctx context.Context, w io.Writer, s store.Store, asJSON bool) error {
 	fits, err := s.Fits(ctx)
 	if err != nil {
 		return err
@@ -124,17 +174,19 @@ func fitList(ctx context.Context, w io.Writer, s *store.Store, asJSON bool) erro
 		_, err = w.Write(append(b, '\n'))
 		return err
 	}
-	return report.FitList(w, fits, styleOf(w))
+	return show(w, report.FitList(fits), false)
 }
 
-func fitShow(w io.Writer, f store.Fit, r *fit.Result, asJSON bool) error {
+func fitShow(w io.Writer, f store.Fit, r *fit.Result, asJSON, markdown bool) error {
 	switch {
 	case asJSON:
 		return report.WriteFitJSON(w, r, unanswered(f))
+	case markdown:
+		return document.WriteMarkdown(w, report.FitPage(r, unanswered(f)))
 	case f.State == store.Done:
-		return report.Fit(w, r, styleOf(w))
+		return show(w, report.Fit(r), false)
 	}
-	return report.FitUnanswered(w, r, unanswered(f), styleOf(w))
+	return show(w, report.FitUnanswered(r, unanswered(f)), false)
 }
 
 // unanswered says why a fit has no answer; nil when it has one.
@@ -142,6 +194,8 @@ func unanswered(f store.Fit) error {
 	switch f.State {
 	case store.Done:
 		return nil
+	case store.Unreadable:
+		return f.Problem
 	case store.Failed:
 		return errors.New(f.Ending.Failure)
 	case store.Running:
@@ -152,7 +206,7 @@ func unanswered(f store.Fit) error {
 
 func fitReport(w io.Writer, f store.Fit, r *fit.Result, file string) error {
 	if file == "-" {
-		return report.FitHTML(w, r, unanswered(f))
+		return document.WriteHTML(w, report.FitPage(r, unanswered(f)))
 	}
 	if file == "" {
 		file = fmt.Sprintf("fit-%d.html", f.ID)
@@ -166,12 +220,5 @@ func fitReport(w io.Writer, f store.Fit, r *fit.Result, file string) error {
 
 // writeFitHTML writes the report whole, or leaves an earlier one alone.
 func writeFitHTML(file string, r *fit.Result, failure error) error {
-	var b bytes.Buffer
-	if err := report.FitHTML(&b, r, failure); err != nil {
-		return err
-	}
-	if err := os.WriteFile(file, b.Bytes(), 0o644); err != nil {
-		return fmt.Errorf("report: %w", err)
-	}
-	return nil
+	return outdir.WriteFile(file, func(w io.Writer) error { return document.WriteHTML(w, report.FitPage(r, failure)) })
 }

@@ -17,11 +17,11 @@ import (
 	"testing"
 	"time"
 
-	"tare/bench/results"
-	"tare/internal/jvmtest"
-	"tare/internal/linux"
-	"tare/internal/polltest"
-	"tare/internal/store"
+	"tare.dev/tare/internal/linux"
+	"tare.dev/tare/internal/store"
+	"tare.dev/tare/internal/testkit/jvmtest"
+	"tare.dev/tare/internal/testkit/polltest"
+	"tare.dev/tare/internal/testkit/results"
 )
 
 var (
@@ -199,35 +199,35 @@ func (k *killed) checkStore() {
 // forget begins a new fit.
 func (k *killed) forget() { k.store, k.seen = "", 0 }
 
-// process is a process that may be gone, and its number another's.
-type process struct {
+// orphan is a process that may be gone, and its number another's.
+type orphan struct {
 	pid   int
 	start uint64
 }
 
 // processes are those of the application.
-func (k *killed) processes() []process {
+func (k *killed) processes() []orphan {
 	k.t.Helper()
 	proc := linux.NewFS("/proc")
 	pids, err := proc.PIDs()
 	if err != nil {
 		k.t.Fatal(err)
 	}
-	var out []process
+	var out []orphan
 	for _, pid := range pids {
 		args, err := os.ReadFile(proc.Path(pid, "cmdline"))
 		if err != nil || !strings.Contains(string(args), "\x00"+k.marker+"\x00") || strings.Contains(string(args), "\x00fit\x00") {
 			continue
 		}
 		if b, err := proc.Birth(pid); err == nil && !b.Ended {
-			out = append(out, process{pid, b.StartTicks})
+			out = append(out, orphan{pid, b.StartTicks})
 		}
 	}
 	return out
 }
 
 // gone waits until the next start has ended what the killed one had left.
-func (k *killed) gone(orphans []process) {
+func (k *killed) gone(orphans []orphan) {
 	k.t.Helper()
 	proc := linux.NewFS("/proc")
 	polltest.Until(k.t, "the end of what was left", func() bool {

@@ -3,9 +3,9 @@ package main
 import (
 	"time"
 
-	"tare/internal/fit"
-	"tare/internal/profile"
-	"tare/internal/report"
+	"tare.dev/tare/internal/fit"
+	"tare.dev/tare/internal/profile"
+	"tare.dev/tare/internal/report"
 )
 
 // writeProfile writes what a fit has proven, for the launcher.
@@ -20,7 +20,7 @@ func writeProfile(path string, r *fit.Result) error {
 func newProfile(r *fit.Result) (*profile.Profile, error) {
 	p := &profile.Profile{
 		Schema: profile.Schema, Time: r.Time.UTC().Format(time.RFC3339), JDK: r.Config.Java.Version, Arch: r.Machine.Arch,
-		LimitBytes: r.LimitBytes, CPUs: r.Config.CPUs, Cpuset: r.Config.Cpuset, Options: append([]string{}, r.Setup.Options...), Env: r.Setup.Env,
+		LimitBytes: r.LimitBytes, CPUs: r.Config.CPUs, Cpuset: r.Config.Cpuset, Options: append([]string{}, r.Setup.Options...), Env: r.Setup.Env, NoHugePages: r.Setup.NoHugePages,
 		UnpaidBytes: r.UnpaidBytes, PeakBytes: report.Recommended(r).PeakBytes,
 	}
 	if r.Peak != nil {

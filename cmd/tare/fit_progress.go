@@ -7,10 +7,11 @@ import (
 	"sync"
 	"time"
 
-	"tare/internal/fit"
-	"tare/internal/linux"
-	"tare/internal/report"
-	"tare/internal/trial"
+	"tare.dev/tare/internal/document"
+	"tare.dev/tare/internal/fit"
+	"tare.dev/tare/internal/linux"
+	"tare.dev/tare/internal/report"
+	"tare.dev/tare/internal/trial"
 )
 
 // progress shows a fit as it runs: a line for each trial that ended, and on a
@@ -19,7 +20,7 @@ type progress struct {
 	mu       sync.Mutex
 	w        io.Writer
 	terminal bool
-	style    report.Style
+	style    document.Style
 	current  fit.Event
 	running  bool
 }
@@ -27,7 +28,7 @@ type progress struct {
 func newProgress(w io.Writer) *progress {
 	p := &progress{w: w}
 	if f, ok := w.(*os.File); ok {
-		p.terminal, p.style = report.IsTerminal(f), report.StyleFor(f)
+		p.terminal, p.style = document.IsTerminal(f), document.StyleFor(f)
 	}
 	return p
 }
@@ -121,9 +122,11 @@ func (p *progress) ended(e fit.Event) string {
 	}
 	text := fmt.Sprintf("%3d  %9s  %s: %s", e.Attempt.Number, report.Limit(e.Attempt.LimitBytes), what(e.Attempt), verdict)
 	if l := o.Measured.Load; l != nil && o.Measured.Start > 0 {
-		text += fmt.Sprintf(", %s req/s", report.Rate(l.Throughput()))
-		if l.Latency.P99 > 0 {
-			text += ", p99 " + report.Duration(l.Latency.P99)
+		if v, measured := l.Throughput(); measured {
+			text += fmt.Sprintf(", %s req/s", report.Rate(v))
+		}
+		if d, measured := l.Latency.P99.Value(); measured {
+			text += ", p99 " + report.Duration(d)
 		}
 	}
 	if o.Measured.Time > 0 {

@@ -13,9 +13,10 @@ import (
 	"syscall"
 	"testing"
 
-	"tare/internal/jvmtest"
-	"tare/internal/report"
-	"tare/internal/store"
+	"tare.dev/tare/internal/report"
+	"tare.dev/tare/internal/store"
+	"tare.dev/tare/internal/testkit/jvmtest"
+	"tare.dev/tare/internal/testkit/polltest"
 )
 
 // startFit starts tare fit as a process and returns when a line of its stderr
@@ -70,7 +71,7 @@ func TestFitGoesOnAfterAKill(t *testing.T) {
 	}{
 		"other rate":    {[]string{"--resume", "--store", file, "--rate", "30"}, exitUsage, "fit 1 cannot go on, for its trials would not compare:\n      the load was GET http://127.0.0.1:" + port},
 		"other options": {[]string{"--resume", "--store", file, "--", java, "-Xmx64m", "-jar", jar, "verdict", "ok", port}, exitUsage, "the command was " + java + " -jar"},
-		"other JDK":     {[]string{"--resume", "1", "--store", file, "--", jvmtest.Java(t, 21), "-jar", jar, "verdict", "ok", port}, exitUsage, "the JDK was 17.0.12"},
+		"other JDK":     {[]string{"--resume", "1", "--store", file, "--", jvmtest.Java(t, 21), "-jar", jar, "verdict", "ok", port}, exitUsage, "the JDK was 17."},
 		"no such fit":   {[]string{"--resume", "--store", file, "2"}, exitTarget, "no such fit: 2"},
 		"no number":     {[]string{"show", "--store", file, "x"}, exitUsage, `"x" is no fit's number`},
 		"no store":      {[]string{"--resume", "--store", "none"}, exitUsage, "--resume needs a store"},
@@ -106,6 +107,30 @@ func TestFitGoesOnAfterAKill(t *testing.T) {
 	}
 	nothingLeft(t)
 	shownAsCutOff(t, file)
+}
+
+// The end of the terminal ends a fit in good order, and leaves nothing.
+func TestFitEndsWithItsTerminal(t *testing.T) {
+	port := strconv.Itoa(jvmtest.FreePort(t))
+	cmd, rest, _ := startFit(t, "baseline", "--store", "none", "--load", "http://127.0.0.1:"+port+"/", "--duration", "10m", "--ample", "256m",
+		"--", jvmtest.Java(t, 17), "-jar", jvmtest.Jar(t, "workloads.jar"), "verdict", "ok", port)
+	addr := "127.0.0.1:" + port
+	polltest.Until(t, "an answer from "+addr, func() bool { return answers(addr) })
+	if err := cmd.Process.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	tail, err := io.ReadAll(rest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // the exit code tells
+	if code := cmd.ProcessState.ExitCode(); code != exitInterrupted || !strings.Contains(string(tail), "interrupted after 0 trials: nothing is left running") {
+		t.Errorf("exit code %d: %s", code, tail)
+	}
+	if answers(addr) {
+		t.Error("the application is left running")
+	}
+	nothingLeft(t)
 }
 
 // theFit is the only fit in a store.

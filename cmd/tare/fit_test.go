@@ -14,11 +14,12 @@ import (
 	"testing"
 	"time"
 
-	"tare/internal/fit"
-	"tare/internal/jvmtest"
-	"tare/internal/polltest"
-	"tare/internal/report"
-	"tare/internal/runner"
+	"tare.dev/tare/internal/fit"
+	"tare.dev/tare/internal/report"
+	"tare.dev/tare/internal/runner"
+	"tare.dev/tare/internal/testkit/alone"
+	"tare.dev/tare/internal/testkit/jvmtest"
+	"tare.dev/tare/internal/testkit/polltest"
 )
 
 func TestFitRefusesBadInput(t *testing.T) {
@@ -44,6 +45,11 @@ func TestFitRefusesBadInput(t *testing.T) {
 		{"readiness", []string{"--ready", "tcp:x", "--", "java", "-jar", jar}, exitUsage, "no port from 1 to 65535"},
 		{"load", []string{"--load", "example.com", "--", "java", "-jar", jar}, exitUsage, "http"},
 		{"load file", []string{"--load", "@missing.http", "--", "java", "-jar", jar}, exitUsage, "missing.http"},
+		{"load command without quantiles", []string{"--ready", "tcp:80", "--slo", "p99<1s", "--load-command", "wrk http://h/", "--", "java", "-jar", jar}, exitUsage, `SLO clause "p99<1s" looks at p99, and wrk does not tell it (it tells requests, failed requests, mean, max)`},
+		{"load command with an exit status", []string{"--ready", "tcp:80", "--load-command", "true", "--load-output", "status", "--", "java", "-jar", jar}, exitUsage, `SLO clause "throughput>=0.9x" looks at requests, and status does not tell it`},
+		{"load command's output", []string{"--ready", "tcp:80", "--load-command", "oha http://h/", "--", "java", "-jar", jar}, exitUsage, "add --no-tui --output-format json"},
+		{"load output", []string{"--ready", "tcp:80", "--load-command", "true", "--load-output", "x", "--", "java", "-jar", jar}, exitUsage, `load output "x": give one of hey, k6, line, oha, status, wrk`},
+		{"load time", []string{"--ready", "tcp:80", "--load-command", "true", "--load-timeout", "-1s", "--", "java", "-jar", jar}, exitUsage, "--load-timeout -1s"},
 		{"size", []string{"--ready", "tcp:80", "--ample", "2x", "--", "java", "-jar", jar}, exitUsage, `"2x" is no size`},
 		{"too small", []string{"--ready", "tcp:80", "--ample", "1m", "--", "java", "-jar", jar}, exitUsage, "no JVM starts in less"},
 		{"too large", []string{"--ready", "tcp:80", "--ample", "900000g", "--", "java", "-jar", jar}, exitUsage, "available here"},
@@ -73,6 +79,7 @@ func TestFitRefusesBadInput(t *testing.T) {
 }
 
 func TestFitTellsWhatTheApplicationDid(t *testing.T) {
+	alone.Measures(t, "trials")
 	workloads, sysinfo := jvmtest.Jar(t, "workloads.jar"), jvmtest.Jar(t, "sysinfo.jar")
 	java := jvmtest.Java(t, 17)
 	port := strconv.Itoa(jvmtest.FreePort(t))
@@ -121,6 +128,7 @@ func TestFitTellsWhatTheApplicationDid(t *testing.T) {
 }
 
 func TestFitInterrupted(t *testing.T) {
+	alone.Uses(t, "a JVM")
 	port := jvmtest.FreePort(t)
 	addr := fmt.Sprintf("127.0.0.1:%d", port)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -148,6 +156,7 @@ func TestFitInterrupted(t *testing.T) {
 
 // The whole of fit on the demo service.
 func TestFitSysinfo(t *testing.T) {
+	alone.Measures(t, "trials")
 	out := filepath.Join(t.TempDir(), "out")
 	proven := filepath.Join(filepath.Dir(out), "tare.json")
 	port := strconv.Itoa(jvmtest.FreePort(t))
@@ -280,7 +289,7 @@ func nothingLeft(t *testing.T) {
 	if c, ok := r.(io.Closer); ok {
 		defer c.Close()
 	}
-	if left, err := r.Sweep(); err != nil || len(left) > 0 {
+	if left, err := r.Sweep(context.Background()); err != nil || len(left) > 0 {
 		t.Errorf("left: %q, %v", left, err)
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"tare/internal/footprint"
-	"tare/internal/jvmtest"
+	"tare.dev/tare/internal/footprint"
+	"tare.dev/tare/internal/testkit/jvmtest"
 )
 
 // weighForeign weighs a JVM that does not describe itself, and checks that

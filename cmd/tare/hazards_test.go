@@ -11,11 +11,11 @@ import (
 	"syscall"
 	"testing"
 
-	"tare/internal/deathsig"
-	"tare/internal/hotspot"
-	"tare/internal/jvmtest"
-	"tare/internal/linux"
-	"tare/internal/polltest"
+	"tare.dev/tare/internal/deathsig"
+	"tare.dev/tare/internal/hotspot"
+	"tare.dev/tare/internal/linux"
+	"tare.dev/tare/internal/testkit/jvmtest"
+	"tare.dev/tare/internal/testkit/polltest"
 )
 
 // program builds tare where every user can run it.

@@ -17,12 +17,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tare/internal/docker"
-	"tare/internal/fit"
-	"tare/internal/jvmopts"
-	"tare/internal/lab"
-	"tare/internal/linux"
-	"tare/internal/runner"
+	"tare.dev/tare/internal/docker"
+	"tare.dev/tare/internal/fit"
+	"tare.dev/tare/internal/jvmopts"
+	"tare.dev/tare/internal/lab"
+	"tare.dev/tare/internal/linux"
+	"tare.dev/tare/internal/runner"
 )
 
 // imageFacts is what tare finds out in a container of an image, before anything
@@ -97,9 +97,9 @@ func factsHere(ctx context.Context, args, env []string) (imageFacts, error) {
 	if isJava(args) {
 		launcher = args[0]
 	}
-	f.Java, err = fit.FindJava(ctx, launcher)
+	f.Java, err = runner.FindJava(ctx, launcher)
 	if home := os.Getenv("JAVA_HOME"); err != nil && home != "" && !isJava(args) {
-		f.Java, err = fit.FindJava(ctx, filepath.Join(home, "bin", "java"))
+		f.Java, err = runner.FindJava(ctx, filepath.Join(home, "bin", "java"))
 	}
 	if err != nil {
 		f.Error = err.Error()

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"tare/internal/dockertest"
+	"tare.dev/tare/internal/testkit/dockertest"
 )
 
 // What tare says in a container is told in one line.

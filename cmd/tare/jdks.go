@@ -5,22 +5,22 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
-	"tare/internal/hotspot"
+	"tare.dev/tare/internal/jdks"
+	"tare.dev/tare/internal/linux"
 )
 
 // jdksOptions are the options of tare jdks.
 type jdksOptions struct {
 	JSON   bool
-	Search hotspot.JDKSearch
+	Search jdks.Search
 }
 
 func newJDKsCommand() *cobra.Command {
-	opts := jdksOptions{Search: hotspot.HostJDKs()}
+	opts := jdksOptions{Search: jdks.OfThisMachine()}
 	cmd := &cobra.Command{
 		Use:   "jdks",
 		Short: "List the JDKs of this machine and their defaults",
@@ -28,7 +28,8 @@ func newJDKsCommand() *cobra.Command {
 cache, each once, with what it does on this machine when no option is given: the
 collector, the largest heap, the stack size of Java, compiler and VM threads, and
 whether its class data archive is there. Each JDK is started for that, without
-the Java options of the environment.
+the Java options of the environment, but one that only HOME led to and that
+belongs to another user is not.
 
 A JDK that does not work is listed with the reason; the exit code is 0 all the same.`,
 		Args: cobra.NoArgs,
@@ -41,27 +42,27 @@ A JDK that does not work is listed with the reason; the exit code is 0 all the s
 }
 
 func runJDKs(ctx context.Context, out io.Writer, opts jdksOptions) error {
-	jdks, err := hotspot.FindJDKs(ctx, opts.Search)
+	found, err := jdks.Find(ctx, opts.Search)
 	if err != nil {
 		return fmt.Errorf("looking for JDKs: %w", err)
 	}
 	if opts.JSON {
-		if jdks == nil {
-			jdks = []hotspot.JDK{}
+		if found == nil {
+			found = []jdks.JDK{}
 		}
-		return writeJSON(out, jdks)
+		return writeJSON(out, found)
 	}
-	_, err = io.WriteString(out, jdksTable(jdks))
+	_, err = io.WriteString(out, jdksTable(found))
 	return err
 }
 
 // jdksTable shows each JDK in two lines: its defaults in columns, and where it is.
-func jdksTable(jdks []hotspot.JDK) string {
-	if len(jdks) == 0 {
+func jdksTable(found []jdks.JDK) string {
+	if len(found) == 0 {
 		return "no JDK found: install one (apt-get install default-jdk-headless), or set JAVA_HOME\n"
 	}
 	rows := [][]string{{"VERSION", "VENDOR", "GC", "MAX HEAP", "STACK", "COMPILER", "VM", "CDS"}}
-	for _, jdk := range jdks {
+	for _, jdk := range found {
 		rows = append(rows, jdkRow(jdk))
 	}
 	widths := make([]int, len(rows[0]))
@@ -80,10 +81,10 @@ func jdksTable(jdks []hotspot.JDK) string {
 		if i == 0 {
 			continue
 		}
-		jdk := jdks[i-1]
-		fmt.Fprintf(&table, "  %s (%s)\n", printable(jdk.Home), strings.Join(jdk.Sources, ", "))
+		jdk := found[i-1]
+		fmt.Fprintf(&table, "  %s (%s)\n", linux.Printable(jdk.Home), strings.Join(jdk.Sources, ", "))
 		if jdk.Error != "" {
-			fmt.Fprintf(&table, "  error: %s\n", printable(jdk.Error))
+			fmt.Fprintf(&table, "  error: %s\n", linux.Printable(jdk.Error))
 		}
 	}
 	return table.String()
@@ -92,8 +93,8 @@ func jdksTable(jdks []hotspot.JDK) string {
 // maxVendor is the width of a vendor with which the table fits 80 columns.
 const maxVendor = 16
 
-func jdkRow(jdk hotspot.JDK) []string {
-	vendor := []rune(jdk.Vendor)
+func jdkRow(jdk jdks.JDK) []string {
+	vendor := []rune(linux.Printable(jdk.Vendor))
 	if len(vendor) > maxVendor {
 		vendor = append(vendor[:maxVendor-1], '…')
 	}
@@ -131,14 +132,4 @@ func stackSize(bytes int64) string {
 		return ""
 	}
 	return fmt.Sprintf("%dk", bytes>>10)
-}
-
-// printable keeps control characters of paths and messages off the terminal.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return unicode.ReplacementChar
-		}
-		return r
-	}, s)
 }

@@ -8,11 +8,11 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"tare/internal/hotspot"
+	"tare.dev/tare/internal/jdks"
 )
 
 func TestJDKsTable(t *testing.T) {
-	got := jdksTable([]hotspot.JDK{
+	got := jdksTable([]jdks.JDK{
 		{
 			Home: "/usr/lib/jvm/java-8-openjdk-amd64", Version: "1.8.0_504", Major: 8, Vendor: "Debian", Arch: "amd64",
 			ThreadStackSizeBytes: 2040 << 10, CompilerThreadStackSizeBytes: 1 << 20, VMThreadStackSizeBytes: 1 << 20,
@@ -45,7 +45,7 @@ func TestJDKsTable(t *testing.T) {
 }
 
 func TestJDKsNone(t *testing.T) {
-	nowhere := hotspot.JDKSearch{Root: t.TempDir(), Timeout: time.Minute}
+	nowhere := jdks.Search{Root: t.TempDir(), Timeout: time.Minute}
 	for _, c := range []struct {
 		json bool
 		want string

@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tare/internal/jmh"
-	"tare/internal/jmhreport"
+	"tare.dev/tare/internal/jmh"
+	"tare.dev/tare/internal/jmhreport"
 )
 
 // jmhOptions are the flags of jmh's commands.
@@ -95,7 +95,7 @@ func (o *jmhOptions) flags(cmd *cobra.Command, schema string) {
 	cmd.Flags().StringSliceVar(&o.Metrics, "metrics", nil, "metrics to show, in order; * stands for any text (default: the usual ones)")
 	cmd.Flags().BoolVar(&o.json, "json", false, "write JSON (schema "+schema+")")
 	cmd.Flags().BoolVar(&o.markdown, "markdown", false, "write Markdown, for a pull request")
-	cmd.MarkFlagsMutuallyExclusive("json", "markdown")
+	oneOf(cmd, "json", "markdown")
 }
 
 func atLeastOneResult(_ *cobra.Command, args []string) error {

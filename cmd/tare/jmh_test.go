@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"tare/internal/jmhreport"
-	"tare/internal/jvmtest"
+	"tare.dev/tare/internal/jmhreport"
+	"tare.dev/tare/internal/testkit/jvmtest"
 )
 
 // jmhResult is a real result of four caches in three forks each.
@@ -20,7 +20,7 @@ func jmhResult(t *testing.T) string {
 func TestJMHReport(t *testing.T) {
 	file := jmhResult(t)
 	code, out, errs := tare(t, "jmh", "report", file, "--sort", "mem.retained")
-	for _, want := range []string{"mem.retained  MiB, less is better", "ranking by metric", "guava is first by mem.retained"} {
+	for _, want := range []string{"mem.retained in MiB, less is better", "ranking by metric", "guava is first by mem.retained"} {
 		if code != exitOK || !strings.Contains(out, want) {
 			t.Errorf("exit code %d, no %q in\n%s%s", code, want, out, errs)
 		}
@@ -33,7 +33,7 @@ func TestJMHReport(t *testing.T) {
 	page := filepath.Join(t.TempDir(), "page.html")
 	code, out, errs = tare(t, "jmh", "report", file, "--html", page)
 	text, err := os.ReadFile(page)
-	if code != exitOK || err != nil || !strings.HasPrefix(string(text), "<!doctype html>") || !strings.Contains(out, page) {
+	if code != exitOK || err != nil || !strings.HasPrefix(string(text), "<!DOCTYPE html>") || !strings.Contains(out, page) {
 		t.Errorf("exit code %d, %v, %s%s", code, err, out, errs)
 	}
 }

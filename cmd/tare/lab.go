@@ -2,22 +2,27 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"tare/internal/fit"
-	"tare/internal/hotspot"
-	"tare/internal/jvmopts"
-	"tare/internal/lab"
-	"tare/internal/report"
+	"tare.dev/tare/internal/document"
+	"tare.dev/tare/internal/fit"
+	"tare.dev/tare/internal/jdks"
+	"tare.dev/tare/internal/jvmopts"
+	"tare.dev/tare/internal/lab"
+	"tare.dev/tare/internal/linux"
+	"tare.dev/tare/internal/report"
+	"tare.dev/tare/internal/runner"
 )
 
 const labLong = `Lab runs experiments that are written down as files: a Java program, the factors
@@ -71,7 +76,7 @@ func newLabPlan() *cobra.Command {
 				return err
 			}
 			l := &lab.Lab{Experiment: e, Results: r}
-			return report.LabPlan(cmd.OutOrStdout(), e, r, l.Pending())
+			return show(cmd.OutOrStdout(), report.LabPlan(e, r, l.Pending()), false)
 		},
 	}
 	o.flags(cmd)
@@ -96,40 +101,39 @@ func newLabRun() *cobra.Command {
 
 func newLabReport() *cobra.Command {
 	var o labOptions
-	var markdown bool
+	var markdown, asJSON bool
 	var html string
 	cmd := &cobra.Command{
 		Use:   "report FILE",
 		Short: "Published beside measured, claims judged",
 		Args:  labArgs(1, "an experiment file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if markdown && html != "" {
-				return usageError(errors.New("--markdown and --html are two reports: give one of them"))
-			}
 			e, r, err := o.open(args[0])
 			if err != nil {
 				return err
 			}
 			out := cmd.OutOrStdout()
-			set, made := lab.Analyse(e, r), "tare lab run "+filepath.Base(args[0])
+			d := report.Lab(lab.Analyse(e, r), "tare lab run "+filepath.Base(args[0]))
 			switch {
 			case html != "":
-				return writeLabPage(html, set, made)
-			case markdown:
-				return report.LabMarkdown(out, set, made)
+				return writeLabPage(html, d)
+			case asJSON:
+				return document.WriteJSON(out, d)
 			}
-			return report.LabText(out, set, styleOf(out))
+			return show(out, d, markdown)
 		},
 	}
 	o.flags(cmd)
 	cmd.Flags().BoolVar(&markdown, "markdown", false, "write Markdown")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON (schema "+document.Schema+")")
 	cmd.Flags().StringVar(&html, "html", "", "write a page with plots to this `file`, which needs no network")
+	oneOf(cmd, "json", "markdown", "html")
 	return cmd
 }
 
-func writeLabPage(name string, s *lab.Set, made string) error {
+func writeLabPage(name string, d *document.Document) error {
 	var page bytes.Buffer
-	if err := report.LabHTML(&page, s, made); err != nil {
+	if err := document.WriteHTML(&page, d); err != nil {
 		return err
 	}
 	if err := os.WriteFile(name, page.Bytes(), 0o644); err != nil {
@@ -139,7 +143,8 @@ func writeLabPage(name string, s *lab.Set, made string) error {
 }
 
 func newLabCompare() *cobra.Command {
-	return &cobra.Command{
+	var markdown bool
+	cmd := &cobra.Command{
 		Use:   "compare RESULTS-A RESULTS-B",
 		Short: "Which differences between two result sets are real",
 		Args:  labArgs(2, "two results files"),
@@ -152,9 +157,11 @@ func newLabCompare() *cobra.Command {
 				}
 			}
 			out := cmd.OutOrStdout()
-			return report.LabDifferences(out, lab.Compare(sets[0], sets[1]), styleOf(out))
+			return show(out, report.LabDifferences(lab.Compare(sets[0], sets[1])), markdown)
 		},
 	}
+	cmd.Flags().BoolVar(&markdown, "markdown", false, "write Markdown")
+	return cmd
 }
 
 // newLabInMachine is what a lab runs in its virtual machines.
@@ -288,7 +295,7 @@ func runLab(ctx context.Context, stdout, stderr io.Writer, file string, o labOpt
 	if err != nil {
 		return err
 	}
-	l := &lab.Lab{Experiment: e, Dir: dir, Runner: run, Results: r, Java: findJava, Self: self,
+	l := &lab.Lab{Experiment: e, Dir: dir, Runner: run, Results: r, Java: func(ctx context.Context, name string) (fit.Java, error) { return findJava(ctx, name, stderr) }, Self: self,
 		Image:   func(ctx context.Context, name string) (lab.Place, error) { return findImage(ctx, name, stderr) },
 		Observe: func(ev lab.Event) { report.LabProgress(stderr, e, ev) }}
 	if err := l.Run(ctx); err != nil {
@@ -297,30 +304,44 @@ func runLab(ctx context.Context, stdout, stderr io.Writer, file string, o labOpt
 		}
 		return fitError(err)
 	}
-	return report.LabText(stdout, lab.Analyse(e, r), styleOf(stdout))
+	return show(stdout, report.Lab(lab.Analyse(e, r), ""), false)
 }
 
-// findJava finds the launcher of a major version among the JDKs of this
-// machine, or of a path; of several the newest.
-func findJava(ctx context.Context, name string) (fit.Java, error) {
-	if name == "" {
-		return fit.FindJava(ctx, "java")
+// findJava finds the launcher of a major version among the JDKs of this machine, or
+// of a path, and says which it takes.
+func findJava(ctx context.Context, name string, stderr io.Writer) (fit.Java, error) {
+	launcher := cmp.Or(name, "java")
+	if name != "" && !strings.Contains(name, "/") {
+		major, err := strconv.Atoi(name)
+		if err != nil {
+			return fit.Java{}, usageError(fmt.Errorf("jdk %q: give a major version such as 21, or the path of a java launcher", name))
+		}
+		found, err := jdks.Find(ctx, jdks.OfThisMachine())
+		if err != nil {
+			return fit.Java{}, err
+		}
+		jdk, ok := chooseJDK(found, major)
+		if !ok {
+			return fit.Java{}, usageError(fmt.Errorf("no JDK %d on this machine: install one, or see tare jdks for those there are", major))
+		}
+		launcher = jdk.Java()
 	}
-	if strings.Contains(name, "/") {
-		return fit.FindJava(ctx, name)
+	java, err := runner.FindJava(ctx, launcher)
+	if err == nil {
+		fmt.Fprintf(stderr, "jdk %s: %s, %s\n", cmp.Or(name, "of the path"), java.Path, linux.Printable(java.Build))
 	}
-	major, err := strconv.Atoi(name)
-	if err != nil {
-		return fit.Java{}, usageError(fmt.Errorf("jdk %q: give a major version such as 21, or the path of a java launcher", name))
-	}
-	jdks, err := hotspot.FindJDKs(ctx, hotspot.HostJDKs())
-	if err != nil {
-		return fit.Java{}, err
-	}
-	for i := len(jdks) - 1; i >= 0; i-- {
-		if jdks[i].Error == "" && jvmopts.ParseRelease(jdks[i].Version).Feature == major {
-			return fit.FindJava(ctx, jdks[i].Java())
+	return java, err
+}
+
+// chooseJDK takes of the JDKs of a major version one that is declared: tare's own, in
+// its cache, then that of JAVA_HOME; else the newest, whoever made it.
+func chooseJDK(found []jdks.JDK, major int) (jdks.JDK, bool) {
+	for _, source := range []string{jdks.SourceCache, jdks.SourceJavaHome, ""} {
+		for _, jdk := range slices.Backward(found) {
+			if jdk.Error == "" && jvmopts.ParseRelease(jdk.Version).Feature == major && (source == "" || slices.Contains(jdk.Sources, source)) {
+				return jdk, true
+			}
 		}
 	}
-	return fit.Java{}, usageError(fmt.Errorf("no JDK %d on this machine: install one, or see tare jdks for those there are", major))
+	return jdks.JDK{}, false
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"tare/internal/jvmtest"
+	"tare.dev/tare/internal/testkit/jvmtest"
 )
 
 // benchmarks writes an experiment with a jar of benchmarks: the cache, and what

@@ -9,20 +9,32 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
-	"tare/internal/runner"
+	"tare.dev/tare/internal/linux"
+	"tare.dev/tare/internal/runner"
 )
 
 func main() {
 	runner.Gate(os.Args)
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), endingSignals()...)
 	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
+}
+
+// endingSignals are those that end tare in good order. SIGHUP, the end of the
+// terminal, is one of them unless tare was started to outlive that (nohup(1)).
+func endingSignals() []os.Signal {
+	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) {
+		signals = append(signals, syscall.SIGHUP)
+	}
+	return signals
 }
 
 const longHelp = `tare weighs running JVMs, and finds by experiment the smallest memory limit
@@ -38,29 +50,17 @@ that an application passes its load with.
   tare exec -- java … start a JVM so that it fits its container
   tare jmh report F  JMH results by speed and by each kind of memory
   tare jdks          the JDKs on this machine
+  tare version       the version of tare, and of the formats that it writes
+  tare completion SH completions for bash, zsh or fish
 
 Exit codes: ` + exitCodesHelp
 
 // run runs one command line and returns the exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	root := &cobra.Command{
-		Use:                        "tare",
-		Short:                      "The memory of Java in containers: weighed, fitted, explained",
-		Long:                       longHelp,
-		Args:                       cobra.ArbitraryArgs,
-		SilenceErrors:              true,
-		SuggestionsMinimumDistance: 2,
-		SilenceUsage:               true,
-		RunE:                       help,
-	}
-	root.CompletionOptions.HiddenDefaultCmd = true
+	root := newRootCommand()
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return &exitError{exitUsage, fmt.Errorf("%w\nsee: %s --help", err, cmd.CommandPath())}
-	})
-	root.AddCommand(newWeighCommand(), newDoctorCommand(), newWatchCommand(), newDiffCommand(), newFitCommand(), newExecCommand(), newLabCommand(), newJMHCommand(), newJDKsCommand(), newImageFactsCommand())
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return exitOK
@@ -69,6 +69,27 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		complain(stderr, err)
 	}
 	return exitCode(ctx, err)
+}
+
+// newRootCommand is tare with all its commands.
+func newRootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:                        "tare",
+		Short:                      "The memory of Java in containers: weighed, fitted, explained",
+		Long:                       longHelp,
+		Args:                       cobra.ArbitraryArgs,
+		Version:                    thisVersion(debug.ReadBuildInfo()).line(),
+		SilenceErrors:              true,
+		SuggestionsMinimumDistance: 2,
+		SilenceUsage:               true,
+		RunE:                       help,
+	}
+	root.SetVersionTemplate("{{.Version}}\n")
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return &exitError{exitUsage, fmt.Errorf("%w\nsee: %s --help", err, cmd.CommandPath())}
+	})
+	root.AddCommand(newWeighCommand(), newDoctorCommand(), newWatchCommand(), newDiffCommand(), newFitCommand(), newExecCommand(), newLabCommand(), newJMHCommand(), newJDKsCommand(), newImageFactsCommand(), newTrialAgentCommand(), newVersionCommand(), newManCommand())
+	return root
 }
 
 // help shows the help when no command was given, and refuses an unknown one.
@@ -84,9 +105,14 @@ func help(cmd *cobra.Command, args []string) error {
 }
 
 // complain writes "tare: what happened", and further lines, the next steps,
-// below it.
+// below it. An error may quote what a process or a file says: nothing of it
+// reaches the terminal as a control character.
 func complain(w io.Writer, err error) {
-	fmt.Fprintln(w, "tare: "+strings.ReplaceAll(err.Error(), "\n", "\n      "))
+	lines := strings.Split(err.Error(), "\n")
+	for i := range lines {
+		lines[i] = linux.Printable(lines[i])
+	}
+	fmt.Fprintln(w, "tare: "+strings.Join(lines, "\n      "))
 }
 
 // exitCode is the exit code of an error.

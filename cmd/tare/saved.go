@@ -7,8 +7,8 @@ import (
 	"os"
 	"strings"
 
-	"tare/internal/footprint"
-	"tare/internal/linux"
+	"tare.dev/tare/internal/footprint"
+	"tare.dev/tare/internal/linux"
 )
 
 // footprintOf weighs a running JVM, or reads a saved footprint.

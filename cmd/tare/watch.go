@@ -11,9 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tare/internal/linux"
-	"tare/internal/report"
-	"tare/internal/watch"
+	"tare.dev/tare/internal/document"
+	"tare.dev/tare/internal/linux"
+	"tare.dev/tare/internal/watch"
 )
 
 type watchOptions struct {
@@ -29,8 +29,9 @@ const minInterval = 100 * time.Millisecond
 func newWatchCommand() *cobra.Command {
 	var opts watchOptions
 	cmd := &cobra.Command{
-		Use:   "watch PID|main-class|jar-name",
-		Short: "The footprint of a running JVM as it changes",
+		Use:               "watch PID|main-class|jar-name",
+		ValidArgsFunction: completeJVM,
+		Short:             "The footprint of a running JVM as it changes",
 		Long: `Watch weighs a running JVM again and again: a live view on a terminal, else one
 line for each weighing. As with weigh, nothing is sent to the JVM.
 
@@ -86,7 +87,7 @@ func runWatch(ctx context.Context, in io.Reader, out io.Writer, args []string, o
 		}
 	}
 	if screen, ok := terminals(in, out); ok {
-		err = watch.Screen(ctx, in, out, s, opts.interval, opts.record, report.StyleFor(screen))
+		err = watch.Screen(ctx, in, out, s, opts.interval, opts.record, document.StyleFor(screen))
 	} else {
 		err = watch.Lines(ctx, out, s)
 	}
@@ -98,5 +99,5 @@ func runWatch(ctx context.Context, in io.Reader, out io.Writer, args []string, o
 func terminals(in io.Reader, out io.Writer) (*os.File, bool) {
 	i, ok1 := in.(*os.File)
 	o, ok2 := out.(*os.File)
-	return o, ok1 && ok2 && report.IsTerminal(i) && report.IsTerminal(o) && os.Getenv("TERM") != "dumb"
+	return o, ok1 && ok2 && document.IsTerminal(i) && document.IsTerminal(o) && os.Getenv("TERM") != "dumb"
 }

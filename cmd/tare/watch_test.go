@@ -14,11 +14,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"tare/internal/footprint"
-	"tare/internal/jvmtest"
-	"tare/internal/polltest"
-	"tare/internal/pty"
-	"tare/internal/runner"
+	"tare.dev/tare/internal/footprint"
+	"tare.dev/tare/internal/runner"
+	"tare.dev/tare/internal/testkit/jvmtest"
+	"tare.dev/tare/internal/testkit/polltest"
+	"tare.dev/tare/internal/testkit/pty"
 )
 
 // runAsTare makes the test binary be tare.

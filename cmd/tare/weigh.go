@@ -9,25 +9,28 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tare/internal/doctor"
-	"tare/internal/footprint"
-	"tare/internal/hotspot"
-	"tare/internal/linux"
-	"tare/internal/report"
+	"tare.dev/tare/internal/attach"
+	"tare.dev/tare/internal/doctor"
+	"tare.dev/tare/internal/document"
+	"tare.dev/tare/internal/footprint"
+	"tare.dev/tare/internal/linux"
+	"tare.dev/tare/internal/process"
+	"tare.dev/tare/internal/report"
 )
 
 type weighOptions struct {
-	list, json, attach, deep bool
-	container                container
+	list, json, markdown, attach, deep bool
+	container                          container
 }
 
 func newWeighCommand() *cobra.Command {
 	var opts weighOptions
 	cmd := &cobra.Command{
-		Use:   "weigh PID|main-class|jar-name",
-		Short: "Where every resident page of a running JVM goes",
+		Use:               "weigh PID|main-class|jar-name",
+		ValidArgsFunction: completeJVM,
+		Short:             "Where every resident page of a running JVM goes",
 		Long: `Weigh gives every resident page of a running JVM one owner. The rows add up to
-the Rss of the scan exactly; what nobody is known to own is the last row.
+the Rss of the scan exactly; memory without a known owner is the last row.
 
 Nothing is sent to the JVM: no signal, no attach, no safepoint, and its memory
 does not grow. With --attach the JVM is asked what of its heap and code cache is
@@ -60,6 +63,8 @@ name with --container; with several, name one after it.`,
 	}
 	cmd.Flags().BoolVar(&opts.list, "list", false, "list the JVMs on this machine")
 	cmd.Flags().BoolVar(&opts.json, "json", false, "write JSON (schema "+footprint.Schema+")")
+	cmd.Flags().BoolVar(&opts.markdown, "markdown", false, "write Markdown, for an issue or a pull request")
+	oneOf(cmd, "json", "markdown")
 	cmd.Flags().BoolVar(&opts.attach, "attach", false, "attach to the JVM and ask what it tracks and uses")
 	cmd.Flags().BoolVar(&opts.deep, "deep", false, "ask also for objects, metaspace and class loaders, for which the JVM stops")
 	opts.container.flag(cmd)
@@ -82,22 +87,28 @@ func weigh(ctx context.Context, w, errs io.Writer, args []string, opts weighOpti
 	if opts.json {
 		return writeJSON(w, f)
 	}
-	if err := report.Footprint(w, f); err != nil {
-		return err
-	}
+	d := report.Footprint(f)
 	if n := len(doctor.Examine(f)); n > 0 {
-		_, err = fmt.Fprintf(w, "\n  what could be done: tare doctor %d (findings: %d)\n", f.PID, n)
+		d.Add(document.Paragraph{Text: document.Plain(fmt.Sprintf("what could be done: tare doctor %d (findings: %d)", f.PID, n))})
 	}
-	return err
+	return show(w, d, opts.markdown)
 }
 
 // deepCost says what the JVM is about to be put through.
-func deepCost(t *hotspot.Target, c footprint.Cost) string {
+func deepCost(t *process.Target, c footprint.Cost) string {
 	heap := "its heap"
 	if c.HeapUsedBytes > 0 {
 		heap = "the " + report.Size(c.HeapUsedBytes) + " in use of its heap"
 	}
 	return fmt.Sprintf("tare: process %d stops its %d threads while it goes through %s and %d classes", t.PID, c.Threads, heap, c.Classes)
+}
+
+// show writes a document for a terminal, or as Markdown.
+func show(w io.Writer, d *document.Document, markdown bool) error {
+	if markdown {
+		return document.WriteMarkdown(w, d)
+	}
+	return document.WriteText(w, d, styleOf(w))
 }
 
 func writeJSON(w io.Writer, v any) error {
@@ -108,16 +119,16 @@ func writeJSON(w io.Writer, v any) error {
 
 // targetError adds the next step and the exit code to an error about a JVM.
 func targetError(err error) error {
-	var closed *hotspot.AccessError
+	var closed *process.AccessError
 	const list = "list the JVMs on this machine with: tare weigh --list"
 	switch {
 	case errors.As(err, &closed):
 		return &exitError{exitPermission, fmt.Errorf("%w\n%s", err, closed.Remedy())}
-	case errors.Is(err, hotspot.ErrUnsafe):
+	case errors.Is(err, attach.ErrUnsafe):
 		return &exitError{exitPermission, fmt.Errorf("%w\nweigh it without --attach and --deep, which sends nothing to the JVM", err)}
-	case errors.Is(err, hotspot.ErrNotJVM):
+	case errors.Is(err, process.ErrNotJVM):
 		return &exitError{exitTarget, fmt.Errorf("%w: no libjvm.so is mapped\n%s", err, list)}
-	case errors.Is(err, hotspot.ErrNoProcess), errors.Is(err, hotspot.ErrAmbiguous):
+	case errors.Is(err, process.ErrNoProcess), errors.Is(err, process.ErrAmbiguous):
 		return &exitError{exitTarget, fmt.Errorf("%w\n%s", err, list)}
 	}
 	return err
@@ -133,7 +144,7 @@ type listed struct {
 }
 
 func listJVMs(w io.Writer, opts weighOptions) error {
-	targets, err := hotspot.ListTargets(linux.NewFS("/proc"))
+	targets, err := process.List(linux.NewFS("/proc"))
 	if err != nil {
 		return err
 	}
@@ -144,6 +155,11 @@ func listJVMs(w io.Writer, opts weighOptions) error {
 	if opts.json {
 		return writeJSON(w, rows)
 	}
+	return listTable(w, rows)
+}
+
+// listTable shows each JVM in a line.
+func listTable(w io.Writer, rows []listed) error {
 	if len(rows) == 0 {
 		_, err := fmt.Fprintln(w, "no JVM that this user may see is running")
 		return err
@@ -152,11 +168,11 @@ func listJVMs(w io.Writer, opts weighOptions) error {
 		return err
 	}
 	for _, r := range rows {
-		jvm := r.JVM
-		if r.Kind != string(hotspot.HotSpot) {
+		jvm := linux.Printable(r.JVM)
+		if r.Kind != string(process.HotSpot) {
 			jvm += " (" + r.Kind + ")"
 		}
-		if _, err := fmt.Fprintf(w, "%8d %6d  %-32s %s\n", r.PID, r.UID, r.Name, jvm); err != nil {
+		if _, err := fmt.Fprintf(w, "%8d %6d  %-32s %s\n", r.PID, r.UID, linux.Printable(r.Name), jvm); err != nil {
 			return err
 		}
 	}

@@ -8,9 +8,11 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"unicode"
 
-	"tare/internal/footprint"
-	"tare/internal/jvmtest"
+	"tare.dev/tare/internal/footprint"
+	"tare.dev/tare/internal/jdks"
+	"tare.dev/tare/internal/testkit/jvmtest"
 )
 
 // tare runs one command line.
@@ -153,6 +155,23 @@ func TestBadInput(t *testing.T) {
 		}
 		if lines := strings.Count(errs, "\n"); lines > 2 {
 			t.Errorf("%q: %d lines of error: %s", c.args, lines, errs)
+		}
+	}
+}
+
+// A JVM chooses the names that are listed and quoted: a terminal must not obey
+// them.
+func TestNamesArePrintable(t *testing.T) {
+	const escape = "\x1b]0;title\a\x1b[2J\u202e"
+	var out strings.Builder
+	if err := listTable(&out, []listed{{1, 2, escape, "HotSpot", "/tmp/" + escape + "/libjvm.so"}}); err != nil {
+		t.Fatal(err)
+	}
+	out.WriteString(jdksTable([]jdks.JDK{{Home: escape, Version: "17", Vendor: escape, Error: escape}}))
+	complain(&out, fmt.Errorf("it says %s", escape))
+	for _, r := range out.String() {
+		if r != '\n' && !unicode.IsPrint(r) {
+			t.Fatalf("%q in %q", r, out.String())
 		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"testing"
 
-	"tare/internal/polltest"
+	"tare.dev/tare/internal/testkit/polltest"
 )
 
 const parentRole = "TARE_TEST_DEATHSIG_PARENT"

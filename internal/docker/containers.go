@@ -11,7 +11,7 @@ import (
 	"net/url"
 	"time"
 
-	"tare/internal/linux"
+	"tare.dev/tare/internal/linux"
 )
 
 // Errors that a caller tells apart with errors.Is.

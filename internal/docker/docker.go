@@ -21,8 +21,8 @@ import (
 	"strings"
 	"time"
 
-	"tare/internal/hotspot"
-	"tare/internal/linux"
+	"tare.dev/tare/internal/linux"
+	"tare.dev/tare/internal/process"
 )
 
 // Errors that a caller tells apart with errors.Is.
@@ -120,8 +120,8 @@ func (c Container) running(name string) error {
 }
 
 // JVMs finds the JVMs of a running container, by process id. The error is
-// hotspot.ErrNotJVM when it has none.
-func (e *Engine) JVMs(ctx context.Context, proc linux.FS, name string) ([]*hotspot.Target, error) {
+// process.ErrNotJVM when it has none.
+func (e *Engine) JVMs(ctx context.Context, proc linux.FS, name string) ([]*process.Target, error) {
 	c, err := e.Inspect(ctx, name)
 	if err != nil {
 		return nil, err
@@ -139,14 +139,14 @@ func (e *Engine) JVMs(ctx context.Context, proc linux.FS, name string) ([]*hotsp
 	return jvmsAmong(proc, name, pids)
 }
 
-func jvmsAmong(proc linux.FS, name string, pids []int) ([]*hotspot.Target, error) {
-	var found []*hotspot.Target
+func jvmsAmong(proc linux.FS, name string, pids []int) ([]*process.Target, error) {
+	var found []*process.Target
 	var closed error
 	for _, pid := range pids {
-		t, err := hotspot.FindTarget(proc, pid)
+		t, err := process.Find(proc, pid)
 		if err == nil {
 			found = append(found, t)
-		} else if errors.Is(err, hotspot.ErrNoPermission) {
+		} else if errors.Is(err, process.ErrNoPermission) {
 			closed = err
 		}
 	}
@@ -156,5 +156,5 @@ func jvmsAmong(proc linux.FS, name string, pids []int) ([]*hotspot.Target, error
 	if closed != nil {
 		return nil, fmt.Errorf("container %.100q: %w", name, closed)
 	}
-	return nil, fmt.Errorf("container %.100q has %d processes, and each is %w", name, len(pids), hotspot.ErrNotJVM)
+	return nil, fmt.Errorf("container %.100q has %d processes, and each is %w", name, len(pids), process.ErrNotJVM)
 }

@@ -12,8 +12,8 @@ import (
 	"net/url"
 	"time"
 
-	"tare/internal/hotspot"
-	"tare/internal/linux"
+	"tare.dev/tare/internal/linux"
+	"tare.dev/tare/internal/process"
 )
 
 // ask sends one request and reads the bounded answer.
@@ -63,7 +63,7 @@ func (e *Engine) send(ctx context.Context, method, path string, query url.Values
 	case ctx.Err() != nil && !errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return nil, ctx.Err()
 	case errors.Is(err, fs.ErrPermission):
-		return nil, fmt.Errorf("%w to ask the Docker Engine at %s", hotspot.ErrNoPermission, e.host)
+		return nil, fmt.Errorf("%w to ask the Docker Engine at %s", process.ErrNoPermission, e.host)
 	}
 	if u := (*url.Error)(nil); errors.As(err, &u) {
 		err = u.Err

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"tare/internal/footprint"
-	"tare/internal/linux"
+	"tare.dev/tare/internal/footprint"
+	"tare.dev/tare/internal/linux"
 )
 
 const (
@@ -95,7 +95,7 @@ func codeCacheFull(p *patient) *Finding {
 	var stake int64
 	for _, h := range p.row(footprint.CodeCache).Children {
 		// The JVM's own code finds room in the other heaps.
-		if h.Name == "JVM's own code" || h.CommittedBytes == nil || h.ReservedBytes == nil || *h.ReservedBytes == 0 {
+		if h.ID == footprint.PartJVMCode || h.CommittedBytes == nil || h.ReservedBytes == nil || *h.ReservedBytes == 0 {
 			continue
 		}
 		if float64(*h.CommittedBytes) >= codeFull*float64(*h.ReservedBytes) {
@@ -197,7 +197,7 @@ func (p *patient) unmappedArchive() (flag, name string) {
 		for file := range strings.SplitSeq(p.Flags[flag], string(filepath.ListSeparator)) { // a static and a dynamic one
 			name := linux.PrintableName(filepath.Base(file))
 			told := strings.HasSuffix(name, ".jsa") || strings.HasSuffix(name, ".aot")
-			if told && !strings.Contains(name, "%") && !slices.ContainsFunc(archives, func(c footprint.Child) bool { return c.Name == name }) {
+			if told && !strings.Contains(name, "%") && !slices.ContainsFunc(archives, func(c footprint.Child) bool { return c.ID == footprint.FilePart(name) }) {
 				return flag, name
 			}
 		}
@@ -268,7 +268,7 @@ func archiveWithoutApp(p *patient) *Finding {
 		return nil
 	}
 	for _, a := range archives {
-		if !strings.HasPrefix(a.Name, "classes") || !strings.HasSuffix(a.Name, ".jsa") {
+		if file, _ := footprint.FileOfPart(a.ID); !strings.HasPrefix(file, "classes") || !strings.HasSuffix(file, ".jsa") {
 			return nil
 		}
 	}

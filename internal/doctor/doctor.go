@@ -1,6 +1,6 @@
-// Package doctor finds out of a footprint what costs memory without need, or
-// endangers the JVM, and says what to do about it. A rule that lacks what it
-// needs to know says nothing.
+// Package doctor reads a footprint, finds what wastes memory or endangers the JVM,
+// and says what to do about it. A rule that lacks the facts it needs finds
+// nothing.
 package doctor
 
 import (
@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"tare/internal/footprint"
+	"tare.dev/tare/internal/footprint"
 )
 
 // Schema names the JSON form of a Report. Findings and fields may be added;
@@ -36,8 +36,8 @@ type Finding struct {
 	ID string `json:"id"`
 	// Title is one sentence.
 	Title string `json:"title"`
-	// BytesAtStake is the memory that the finding is about: the most that
-	// following it can save, or what is missing. 0 when it is about none.
+	// BytesAtStake is the most memory that following the finding can save, or
+	// the memory that is missing; 0 where it is about no amount.
 	BytesAtStake int64     `json:"bytesAtStake"`
 	Certainty    Certainty `json:"certainty"`
 	// Evidence is what was read, Do the ways to help, one of which is
@@ -125,6 +125,7 @@ var rules = []struct {
 	{"archive-without-app", archiveWithoutApp},
 	{"limit-below-heap", limitBelowHeap},
 	{"headroom-small", headroomSmall},
+	{"high-reached", highReached},
 	{"cpu-threads", cpuThreads},
 	{"cache-squeezed", cacheSqueezed},
 	{"swap", swapped},

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"tare/internal/footprint"
-	"tare/internal/jvmtest"
+	"tare.dev/tare/internal/footprint"
+	"tare.dev/tare/internal/testkit/jvmtest"
 )
 
 func ptr[T any](v T) *T { return &v }
@@ -44,17 +44,17 @@ func healthy() *footprint.Footprint {
 			{Owner: footprint.Metaspace, ResidentBytes: 9 * mib},
 			{Owner: footprint.CodeCache, ResidentBytes: 40 * mib, CommittedBytes: ptr[int64](50 * mib), ReservedBytes: ptr[int64](96 * mib),
 				Children: []footprint.Child{
-					{Name: "JVM's own code", ResidentBytes: mib, CommittedBytes: ptr[int64](6 * mib), ReservedBytes: ptr[int64](6 * mib)},
-					{Name: "profiled methods", ResidentBytes: 20 * mib, CommittedBytes: ptr[int64](22 * mib), ReservedBytes: ptr[int64](45 * mib)},
+					{ID: footprint.PartJVMCode, Name: "JVM's own code", ResidentBytes: mib, CommittedBytes: ptr[int64](6 * mib), ReservedBytes: ptr[int64](6 * mib)},
+					{ID: "profiled-methods", Name: "profiled methods", ResidentBytes: 20 * mib, CommittedBytes: ptr[int64](22 * mib), ReservedBytes: ptr[int64](45 * mib)},
 				}},
 			{Owner: footprint.ThreadStacks, ResidentBytes: 4 * mib, ReservedBytes: ptr[int64](40 * mib), Children: []footprint.Child{
-				{Name: gcStackPart, ResidentBytes: 200 * kib},
-				{Name: largestThreads, ResidentBytes: mib, Children: []footprint.Child{{Name: "http-1", ResidentBytes: 100 * kib}}},
+				{ID: footprint.PartGCThreads, ResidentBytes: 200 * kib},
+				{ID: footprint.PartLargestThreads, ResidentBytes: mib, Children: []footprint.Child{{Name: "http-1", ResidentBytes: 100 * kib}}},
 			}},
 			{Owner: footprint.CDS, ResidentBytes: 40 * mib, ReservedBytes: ptr[int64](44 * mib), AnonymousBytes: 9 * mib,
-				Children: []footprint.Child{{Name: "app.jsa", ResidentBytes: 28 * mib}, {Name: "classes.jsa", ResidentBytes: 12 * mib}}},
+				Children: []footprint.Child{{ID: footprint.FilePart("app.jsa"), Name: "app.jsa", ResidentBytes: 28 * mib}, {ID: footprint.FilePart("classes.jsa"), Name: "classes.jsa", ResidentBytes: 12 * mib}}},
 			{Owner: footprint.Malloc, ResidentBytes: 30 * mib, Arenas: 4, Children: []footprint.Child{
-				{Name: "large chunks", ResidentBytes: 4 * mib}, {Name: "free, kept by glibc", ResidentBytes: mib},
+				{ID: footprint.PartLargeChunks, ResidentBytes: 4 * mib}, {ID: footprint.PartFreeMalloc, ResidentBytes: mib},
 			}},
 			{Owner: footprint.MappedFiles, ResidentBytes: 44 * mib, AnonymousBytes: 2 * mib},
 		},
@@ -73,14 +73,14 @@ func (c change) row(o footprint.Owner) *footprint.Row {
 	panic("no row " + o)
 }
 
-func (c change) part(o footprint.Owner, name string) *footprint.Child {
+func (c change) part(o footprint.Owner, id string) *footprint.Child {
 	r := c.row(o)
 	for i := range r.Children {
-		if r.Children[i].Name == name {
+		if r.Children[i].ID == id {
 			return &r.Children[i]
 		}
 	}
-	r.Children = append(r.Children, footprint.Child{Name: name})
+	r.Children = append(r.Children, footprint.Child{ID: id})
 	return &r.Children[len(r.Children)-1]
 }
 
@@ -152,7 +152,7 @@ func TestUnknown(t *testing.T) {
 		for _, found := range Examine(f.Footprint) {
 			switch found.ID {
 			case "stacks-huge-pages", "threads-many", "threads-deep", "malloc-kept", "malloc-large", "malloc-in-use", "metaspace-waste",
-				"classes-many", "code-cache-full", "headroom-small", "cache-squeezed", "swap": // the kernel's view will do
+				"classes-many", "code-cache-full", "headroom-small", "high-reached", "cache-squeezed", "swap": // the kernel's view will do
 			default:
 				t.Errorf("%s/%s: found %s without the JVM's own view", c.id, c.name, found.ID)
 			}

@@ -3,7 +3,7 @@ package doctor
 import (
 	"fmt"
 
-	"tare/internal/footprint"
+	"tare.dev/tare/internal/footprint"
 )
 
 const (
@@ -44,19 +44,25 @@ func (p *patient) heap() *heap {
 		return nil
 	}
 	h := &heap{
-		resident: p.row(footprint.JavaHeap).ResidentBytes,
+		resident: p.heapBytes(),
 		used:     p.Heap.UsedBytes, live: p.Heap.AfterGCBytes, collections: p.Heap.Collections,
 	}
 	// From JDK 22 on the JVM counts only at collections, while the table of
 	// G1's regions is of this moment. An eden that was full once is filled
 	// again and again: empty or full, it is in use.
-	if free := p.part(footprint.JavaHeap, "free"); free != nil {
+	if free := p.part(footprint.JavaHeap, footprint.PartFreeHeap); free != nil {
 		h.used = max(h.used, h.resident-free.ResidentBytes)
-	} else if eden := p.part(footprint.JavaHeap, "eden"); eden != nil && h.collections > 0 {
+	} else if eden := p.part(footprint.JavaHeap, footprint.PartEden); eden != nil && h.collections > 0 {
 		h.used = max(h.used, h.live+eden.ResidentBytes)
 	}
 	h.used = min(h.used, h.resident)
 	return h
+}
+
+// heapBytes is what of the heap is in memory, counted into Rss or not.
+func (p *patient) heapBytes() int64 {
+	r := p.row(footprint.JavaHeap)
+	return r.ResidentBytes + r.HugetlbBytes
 }
 
 // collected says that there was a collection, whose figures can be believed.
@@ -105,8 +111,8 @@ func heapAboveLive(p *patient) *Finding {
 // heapNotReturned: the JVM keeps heap that it does not use.
 func heapNotReturned(p *patient) *Finding {
 	h := p.heap()
-	if h == nil || !h.collected() || p.is("AlwaysPreTouch", "true") {
-		return nil
+	if h == nil || !h.collected() || p.is("AlwaysPreTouch", "true") || p.row(footprint.JavaHeap).HugetlbBytes > 0 {
+		return nil // pages of hugetlbfs are taken at the start and never given back
 	}
 	stake := h.resident - max(h.used, h.room(keepFactor))
 	if !p.worth(stake) {

@@ -13,10 +13,10 @@ import (
 	"testing"
 	"time"
 
-	"tare/internal/doctor"
-	"tare/internal/footprint"
-	"tare/internal/jvmtest"
-	"tare/internal/runner"
+	"tare.dev/tare/internal/doctor"
+	"tare.dev/tare/internal/footprint"
+	"tare.dev/tare/internal/runner"
+	"tare.dev/tare/internal/testkit/jvmtest"
 )
 
 const mib = 1 << 20
@@ -41,7 +41,7 @@ func byRule(f *footprint.Footprint) map[string]doctor.Finding {
 
 // ofTheMachine are findings that depend on where the test runs.
 var ofTheMachine = []string{
-	"limit-below-heap", "headroom-small", "cpu-threads", "cache-squeezed", "swap", "host-memory", "code-cache-reserved",
+	"limit-below-heap", "headroom-small", "high-reached", "cpu-threads", "cache-squeezed", "swap", "host-memory", "code-cache-reserved",
 	"stacks-huge-pages",
 }
 
@@ -288,7 +288,10 @@ func TestLimits(t *testing.T) {
 	if !out.await("ready", jvmtest.StartTimeout) {
 		t.Fatal("not ready")
 	}
-	f := weigh(t, p.PID())
+	f, err := p.Footprint(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
 	got := byRule(f)
 	if x := got["cpu-threads"]; !strings.Contains(strings.Join(x.Do, " "), "-XX:ParallelGCThreads=2") {
 		t.Errorf("%+v", x)

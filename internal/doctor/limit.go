@@ -7,7 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"tare/internal/footprint"
+	"tare.dev/tare/internal/footprint"
+	"tare.dev/tare/internal/jvmopts"
 )
 
 const (
@@ -25,8 +26,6 @@ const (
 	// swapBytes is the least swap that is no chance: a few pages are swapped
 	// out on any machine.
 	swapBytes = mib
-	// gcStackPart is the name of the part of the stacks that GC threads have.
-	gcStackPart = "GC threads"
 )
 
 const (
@@ -40,8 +39,8 @@ func needed(c *footprint.Cgroup) int64 { return c.UsageBytes - c.ReclaimableByte
 // limitBelowHeap: heap and the rest together may exceed the limit.
 func limitBelowHeap(p *patient) *Finding {
 	largest, ok := p.number("MaxHeapSize")
-	if !ok || p.limit() == 0 {
-		return nil
+	if !ok || p.limit() == 0 || p.row(footprint.JavaHeap).HugetlbBytes > 0 {
+		return nil // a heap in hugetlbfs is not charged to the limit
 	}
 	rest := max(0, needed(p.Cgroup)-p.row(footprint.JavaHeap).ResidentBytes)
 	over := largest + rest - p.limit()
@@ -71,6 +70,9 @@ func headroomSmall(p *patient) *Finding {
 		return nil
 	}
 	missing := p.limit()/headroomShare - *p.Cgroup.HeadroomBytes
+	if swap := p.Cgroup.SwapLeftBytes; swap != nil {
+		missing -= *swap // the kernel swaps out before it kills
+	}
 	if missing <= 0 {
 		return nil
 	}
@@ -87,6 +89,28 @@ func headroomSmall(p *patient) *Finding {
 		BytesAtStake: missing, Certainty: Certain, Evidence: evidence,
 		Do: []string{
 			fmt.Sprintf("a limit of %d MiB", ceilMiB(share(needed(p.Cgroup), 1/(1-1.0/headroomShare)))),
+			"less memory: see the other findings",
+		},
+		Source: sourceMemory,
+	}
+}
+
+// highReached: the group is at memory.high, where the kernel slows it down.
+func highReached(p *patient) *Finding {
+	if p.Cgroup == nil || p.Cgroup.HighBytes == nil || p.Cgroup.HighHeadroomBytes == nil {
+		return nil
+	}
+	high, left := *p.Cgroup.HighBytes, *p.Cgroup.HighHeadroomBytes
+	missing := high/headroomShare - left
+	if missing <= 0 {
+		return nil
+	}
+	return &Finding{
+		Title:        "Less than a tenth of memory.high is left: above it the kernel slows every thread down.",
+		BytesAtStake: missing, Certainty: Certain,
+		Evidence: []string{fmt.Sprintf("memory.high is %s, of which %s are in use and cannot be reclaimed", size(high), size(high-left))},
+		Do: []string{
+			fmt.Sprintf("memory.high of %d MiB, or none", ceilMiB(share(high-left, 1/(1-1.0/headroomShare)))),
 			"less memory: see the other findings",
 		},
 		Source: sourceMemory,
@@ -145,19 +169,17 @@ func gcThreads(cpus int64) int64 {
 	return 8 + (cpus-8)*5/8
 }
 
-// compilerThreads is CICompilerCount on so many processors (JDK:
-// src/hotspot/share/compiler/compilationPolicy.cpp).
+// compilerThreads is CICompilerCount on so many processors.
 func compilerThreads(cpus int64) int64 {
-	log := int64(math.Log2(float64(max(cpus, 1))))
-	loglog := int64(math.Log2(float64(max(log, 1))))
-	return max(log*loglog*3/2, 2)
+	c1, c2 := jvmopts.CompilerThreads(int(cpus))
+	return int64(c1 + c2)
 }
 
 // excessGCStacks is the part of the collector threads' stacks that is above a
 // number of threads.
 func (p *patient) excessGCStacks(fits int64) int64 {
 	n, ok := p.number("ParallelGCThreads")
-	gc := p.part(footprint.ThreadStacks, gcStackPart)
+	gc := p.part(footprint.ThreadStacks, footprint.PartGCThreads)
 	if !ok || gc == nil || n <= fits {
 		return 0
 	}
@@ -171,7 +193,7 @@ func cacheSqueezed(p *patient) *Finding {
 		return nil
 	}
 	pages, counted := p.Cgroup.Events["workingset_refault_file"]
-	again := pages > refaultBytes/pageSize && float64(p.Cgroup.UsageBytes) >= nearLimit*float64(p.limit())
+	again := pages > refaultBytes/p.page() && float64(p.Cgroup.UsageBytes) >= nearLimit*float64(p.limit())
 	waits := p.Cgroup.PressureSome300 != nil && *p.Cgroup.PressureSome300 >= pressed
 	if !again && !waits {
 		return nil
@@ -233,7 +255,7 @@ func hostMemory(p *patient) *Finding {
 	if !ok || p.Host == nil || p.Host.MemTotalBytes <= 0 {
 		return nil
 	}
-	resident := p.row(footprint.JavaHeap).ResidentBytes
+	resident := p.heapBytes()
 	unused := largest - resident
 	missing := unused - p.Host.MemAvailableBytes
 	if missing <= 0 {

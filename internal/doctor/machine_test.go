@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"tare/internal/doctor"
-	"tare/internal/jvmtest"
-	"tare/internal/vmtest"
+	"tare.dev/tare/internal/doctor"
+	"tare.dev/tare/internal/testkit/jvmtest"
+	"tare.dev/tare/internal/testkit/vmtest"
 )
 
 // TestHugeStacks boots Linux 6.1, which makes huge pages of stacks.

@@ -6,15 +6,16 @@ import (
 	"strconv"
 	"strings"
 
-	"tare/internal/footprint"
-	"tare/internal/hotspot"
+	"tare.dev/tare/internal/footprint"
+	"tare.dev/tare/internal/hotspot"
 )
 
 const (
 	kib = 1 << 10
 	mib = 1 << 20
-	// pageSize is a page of amd64, and of arm64 as most distributions have it.
-	pageSize = 4 * kib
+	// usualPage is a page of amd64, and of arm64 as most distributions have it:
+	// what is taken where the footprint does not say.
+	usualPage = 4 * kib
 )
 
 const (
@@ -49,10 +50,10 @@ func (p *patient) row(o footprint.Owner) footprint.Row {
 	return r
 }
 
-// part is the named part of an owner's row, nil without one.
-func (p *patient) part(o footprint.Owner, name string) *footprint.Child {
+// part is a part of an owner's row by its id, nil without one.
+func (p *patient) part(o footprint.Owner, id string) *footprint.Child {
 	for _, c := range p.row(o).Children {
-		if c.Name == name {
+		if c.ID == id {
 			return &c
 		}
 	}
@@ -77,6 +78,18 @@ func (p *patient) has(flag string) bool {
 	_, ok := p.Flags[flag]
 	return ok
 }
+
+// page is the size of a page of the machine.
+func (p *patient) page() int64 {
+	if p.Host != nil && p.Host.PageBytes > 0 {
+		return p.Host.PageBytes
+	}
+	return usualPage
+}
+
+// hugePage is the size of a transparent huge page: what one page of page table
+// entries of 8 bytes maps, which is 2 MiB with pages of 4 KiB.
+func (p *patient) hugePage() int64 { return p.page() / 8 * p.page() }
 
 // limit is the memory limit; 0 without one.
 func (p *patient) limit() int64 {

@@ -1,7 +1,7 @@
 package doctor
 
 import (
-	"tare/internal/footprint"
+	"tare.dev/tare/internal/footprint"
 )
 
 // ruleCases are changes of a healthy footprint, and what a rule makes of them.
@@ -19,11 +19,11 @@ var ruleCases = []struct {
 	{"heap-above-live", "small", func(f change) { f.Heap.AfterGCBytes, f.Heap.UsedBytes = mib, 20*mib }, none, "", ""},
 	{"heap-above-live", "used by the regions", func(f change) {
 		f.Heap.AfterGCBytes, f.Heap.UsedBytes = 20*mib, 20*mib
-		f.part(footprint.JavaHeap, "free").ResidentBytes = 10 * mib
+		f.part(footprint.JavaHeap, footprint.PartFreeHeap).ResidentBytes = 10 * mib
 	}, 20 * mib, Likely, ""},
 	{"heap-above-live", "used by eden", func(f change) {
 		f.Collector, f.Heap.AfterGCBytes, f.Heap.UsedBytes = "Serial", 10*mib, 10*mib
-		f.part(footprint.JavaHeap, "eden").ResidentBytes = 30 * mib
+		f.part(footprint.JavaHeap, footprint.PartEden).ResidentBytes = 30 * mib
 	}, 20 * mib, Likely, ""},
 
 	{"heap-not-returned", "within the usual ratio", func(f change) {
@@ -106,33 +106,33 @@ var ruleCases = []struct {
 	{"threads-many", "small", func(f change) { f.Threads, f.row(footprint.ThreadStacks).ResidentBytes = 300, 4*mib }, none, "", ""},
 
 	{"threads-deep", "one by name", func(f change) {
-		f.part(footprint.ThreadStacks, largestThreads).Children[0].ResidentBytes = 8 * mib
+		f.part(footprint.ThreadStacks, footprint.PartLargestThreads).Children[0].ResidentBytes = 8 * mib
 	}, 8*mib - 128*kib, Likely, "http-1 8.0 MiB"},
 	{"threads-deep", "all", func(f change) {
 		f.row(footprint.ThreadStacks).ResidentBytes = 20 * mib
 	}, 15 * mib, Likely, "512 KiB each on average"},
 	{"threads-deep", "not so deep", func(f change) {
-		f.part(footprint.ThreadStacks, largestThreads).Children[0].ResidentBytes = 512*kib - 1
+		f.part(footprint.ThreadStacks, footprint.PartLargestThreads).Children[0].ResidentBytes = 512*kib - 1
 		f.row(footprint.ThreadStacks).ResidentBytes = 20*mib - 40
 	}, none, "", ""},
 
 	{"malloc-kept", "much", func(f change) {
-		f.part(footprint.Malloc, "free, kept by glibc").ResidentBytes = 15 * mib
+		f.part(footprint.Malloc, footprint.PartFreeMalloc).ResidentBytes = 15 * mib
 	}, 15 * mib, Likely, "-XX:TrimNativeHeapInterval=5000"},
 	{"malloc-kept", "trimmed already", func(f change) {
-		f.part(footprint.Malloc, "free, kept by glibc").ResidentBytes, f.Flags["TrimNativeHeapInterval"] = 15*mib, "1000"
+		f.part(footprint.Malloc, footprint.PartFreeMalloc).ResidentBytes, f.Flags["TrimNativeHeapInterval"] = 15*mib, "1000"
 	}, 15 * mib, Likely, "trims every 1000 ms already"},
 	{"malloc-kept", "little", func(f change) {
-		f.part(footprint.Malloc, "free, kept by glibc").ResidentBytes = 240*mib/50 - 1
+		f.part(footprint.Malloc, footprint.PartFreeMalloc).ResidentBytes = 240*mib/50 - 1
 	}, none, "", ""},
 
 	{"malloc-large", "direct buffers", func(f change) {
-		f.part(footprint.Malloc, "large chunks").ResidentBytes = 16 * mib
+		f.part(footprint.Malloc, footprint.PartLargeChunks).ResidentBytes = 16 * mib
 	}, 16 * mib, Likely, "-XX:MaxDirectMemorySize=32m"},
 	{"malloc-large", "JDK 8", func(f change) {
-		f.JDK, f.part(footprint.Malloc, "large chunks").ResidentBytes = "1.8.0_504", 16*mib
+		f.JDK, f.part(footprint.Malloc, footprint.PartLargeChunks).ResidentBytes = "1.8.0_504", 16*mib
 	}, 16 * mib, Likely, "and Internal of"},
-	{"malloc-large", "few", func(f change) { f.part(footprint.Malloc, "large chunks").ResidentBytes = 16*mib - 1 }, none, "", ""},
+	{"malloc-large", "few", func(f change) { f.part(footprint.Malloc, footprint.PartLargeChunks).ResidentBytes = 16*mib - 1 }, none, "", ""},
 
 	{"malloc-in-use", "a quarter of Rss", func(f change) {
 		f.row(footprint.Malloc).ResidentBytes, f.row(footprint.Malloc).UsedBytes = 80*mib, ptr[int64](64*mib)
@@ -165,10 +165,10 @@ var ruleCases = []struct {
 	}, none, "", ""},
 
 	{"code-cache-full", "nearly", func(f change) {
-		f.part(footprint.CodeCache, "profiled methods").CommittedBytes = ptr[int64](41 * mib)
+		f.part(footprint.CodeCache, "profiled-methods").CommittedBytes = ptr[int64](41 * mib)
 	}, 20 * mib, Certain, "-XX:ReservedCodeCacheSize=144m"},
 	{"code-cache-full", "not yet", func(f change) {
-		f.part(footprint.CodeCache, "profiled methods").CommittedBytes = ptr[int64](40 * mib)
+		f.part(footprint.CodeCache, "profiled-methods").CommittedBytes = ptr[int64](40 * mib)
 	}, none, "", ""},
 
 	{"code-cache-reserved", "240 of 512 MiB", func(f change) {
@@ -253,6 +253,23 @@ var ruleCases = []struct {
 	}, 30 * mib, Certain, "oom_kill 2"},
 	{"headroom-small", "a tenth", func(f change) {
 		f.Cgroup.LimitBytes, f.Cgroup.HeadroomBytes = ptr[int64](500*mib), ptr[int64](50*mib)
+	}, none, "", ""},
+	{"headroom-small", "swap is left", func(f change) {
+		f.Cgroup.LimitBytes, f.Cgroup.UsageBytes, f.Cgroup.HeadroomBytes = ptr[int64](500*mib), 510*mib, ptr[int64](20*mib)
+		f.Cgroup.SwapLeftBytes = ptr[int64](30 * mib)
+	}, none, "", ""},
+	{"limit-below-heap", "a heap in hugetlbfs", func(f change) {
+		f.Cgroup.LimitBytes, f.Cgroup.UsageBytes = ptr[int64](100*mib), 90*mib
+		f.row(footprint.JavaHeap).HugetlbBytes = 300 * mib
+	}, none, "", ""},
+	{"heap-not-returned", "a heap in hugetlbfs", func(f change) {
+		f.row(footprint.JavaHeap).HugetlbBytes = 600 * mib
+	}, none, "", ""},
+	{"high-reached", "above it", func(f change) {
+		f.Cgroup.HighBytes, f.Cgroup.HighHeadroomBytes = ptr[int64](200*mib), ptr[int64](-5*mib)
+	}, 25 * mib, Certain, "memory.high is 200.0 MiB"},
+	{"high-reached", "a tenth", func(f change) {
+		f.Cgroup.HighBytes, f.Cgroup.HighHeadroomBytes = ptr[int64](200*mib), ptr[int64](20*mib)
 	}, none, "", ""},
 
 	{"cpu-threads", "of 16 processors", func(f change) {

@@ -4,14 +4,11 @@ import (
 	"fmt"
 	"strings"
 
-	"tare/internal/footprint"
-	"tare/internal/linux"
+	"tare.dev/tare/internal/footprint"
+	"tare.dev/tare/internal/linux"
 )
 
 const (
-	// hugePage is the size of a transparent huge page on amd64, and on arm64
-	// with pages of 4 KiB.
-	hugePage = 2 * mib
 	// ordinaryStack is what the stack of a thread in a pool has resident:
 	// some 100 KiB were measured on JDK 8 to 27.
 	ordinaryStack = 128 * kib
@@ -26,8 +23,6 @@ const (
 	// deepStack is what a thread has resident that was deep in calls:
 	// thousands of frames.
 	deepStack = 512 * kib
-	// largestThreads is the name of the part that lists threads.
-	largestThreads = "largest by thread"
 )
 
 const sourceTHP = "https://bugs.openjdk.org/browse/JDK-8312182"
@@ -51,7 +46,7 @@ func (s stacks) average() int64 { return s.resident / max(s.threads, 1) }
 // are gone, but what they paged in stays.
 func (p *patient) hugeStacks() (int64, Certainty) {
 	s := p.stacks()
-	if s.huge >= hugePage && p.worth(s.huge) {
+	if s.huge >= p.hugePage() && p.worth(s.huge) {
 		return min(s.huge, s.resident), Certain
 	}
 	stackKiB, ok := p.number("ThreadStackSize")
@@ -94,10 +89,10 @@ func stacksHugePages(p *patient) *Finding {
 		do = append(do, "remove -XX:-THPStackMitigation")
 	case len(p.Flags) > 0 && !p.has("THPStackMitigation"):
 		evidence = append(evidence, "JDK "+p.JDK+" has no THPStackMitigation")
-		do = append(do, "a JDK with THPStackMitigation: 17.0.12, 21 and later, in their newest updates")
+		do = append(do, "a JDK with THPStackMitigation (JDK-8312182): 17.0.9, 21.0.1, 22 or later")
 	}
-	if stackKiB, ok := p.number("ThreadStackSize"); ok && stackKiB > 0 && stackKiB*kib%hugePage == 0 {
-		do = append(do, fmt.Sprintf("-Xss%dk: a size that is no multiple of 2 MiB", stackKiB-16))
+	if stackKiB, ok := p.number("ThreadStackSize"); ok && stackKiB > 0 && stackKiB*kib%p.hugePage() == 0 {
+		do = append(do, fmt.Sprintf("-Xss%dk: a size that is no multiple of %d MiB", stackKiB-16, p.hugePage()/mib))
 	}
 	do = append(do,
 		"start it under prctl(PR_SET_THP_DISABLE), which a JVM inherits",
@@ -136,7 +131,7 @@ func threadsMany(p *patient) *Finding {
 
 // threadsDeep: some threads were deep in calls once, and keep the pages.
 func threadsDeep(p *patient) *Finding {
-	largest := p.part(footprint.ThreadStacks, largestThreads)
+	largest := p.part(footprint.ThreadStacks, footprint.PartLargestThreads)
 	if huge, _ := p.hugeStacks(); huge > 0 || largest == nil {
 		return nil
 	}

@@ -3,7 +3,7 @@ package doctor
 import (
 	"fmt"
 
-	"tare/internal/footprint"
+	"tare.dev/tare/internal/footprint"
 )
 
 const (

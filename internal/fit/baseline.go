@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"sort"
 
-	"tare/internal/jvmopts"
-	"tare/internal/trial"
+	"tare.dev/tare/internal/trial"
 )
 
 const (
@@ -40,11 +40,26 @@ func (s *Search) runBaselines(ctx context.Context) error {
 		runs = append(runs, t)
 	}
 	s.found.Baseline = Median(runs)
-	s.judge, s.unsteady = &s.found.Baseline, spread(runs) > steadySpread
+	s.unsteady = spread(runs) > steadySpread
+	s.setBar()
 	if f := ledgerOf(s.found.Baseline, s.Facts.CPUs).Footprint; f != nil && s.Facts.Flags == nil {
 		s.Facts.Flags = f.Flags
 	}
 	return nil
+}
+
+// setBar takes the baseline of median speed of all that were made: one slow half-minute
+// of the machine lowers the bar for nothing that comes, and a machine that stays
+// slow does.
+func (s *Search) setBar() {
+	var all []Trial
+	for _, t := range s.found.Trials {
+		if t.Phase == PhaseBaseline && t.Passed {
+			all = append(all, t)
+		}
+	}
+	median := Median(all)
+	s.bar = &median
 }
 
 // baseline makes one baseline, and once more where it lived and yet did not meet
@@ -82,15 +97,12 @@ func spread(trials []Trial) float64 {
 }
 
 // doubts says that a trial may have been too slow only because the machine has
-// slowed since the baseline. Before the confirming runs a baseline beside it takes
-// one of few trials: there it must be that nothing else tells why it was slow, and
-// that the baselines differed or the last is a while ago.
+// slowed since the baseline. A baseline beside it takes one of few trials: so it
+// must be that nothing else tells why it was slow, and that the baselines differed
+// or the last is a while ago.
 func (s *Search) doubts(t Trial) bool {
-	switch {
-	case t.AskedShare <= 0: // it was not, or was not to be as fast as a baseline
+	if t.AskedShare <= 0 { // it was not, or was not to be as fast as a baseline
 		return false
-	case t.Phase == PhaseConfirm:
-		return true
 	}
 	last := 0
 	for _, t := range s.found.Trials {
@@ -101,19 +113,33 @@ func (s *Search) doubts(t Trial) bool {
 	return t.Verdict == trial.TooSlow && s.room() >= 2 && (s.unsteady || t.Number-last > steadyTrials)
 }
 
-// besideBaseline makes a baseline beside a run that was too slow: the machine may
-// have slowed since the first. Where the run was fast enough beside that, it is
-// made again, and what comes is judged by that baseline.
+// besideBaseline makes a baseline beside a trial that was too slow: the machine may
+// have slowed since the first. Where the trial was fast enough beside that, it is
+// made again, and measured against that baseline.
 func (s *Search) besideBaseline(ctx context.Context, slow Trial) (Trial, error) {
-	b, err := s.once(ctx, Attempt{Phase: PhaseBaseline, LimitBytes: s.AmpleBytes})
-	if err != nil || !b.Passed || slow.Speed() < slow.AskedShare*b.Speed() {
+	b, err := s.beside(ctx, slow)
+	if err != nil || b == nil {
 		return slow, err
 	}
-	s.note("a baseline beside it was as slow: the machine has slowed, and the run is made again")
-	s.judge = &b
 	again := slow.Attempt
-	again.Repeat = max(1, again.Repeat)
+	again.Repeat, again.Baseline = max(1, again.Repeat), b
 	return s.once(ctx, again)
+}
+
+// beside makes a baseline beside a trial that was too slow, and returns what it
+// measured where the trial was fast enough beside it; else nil. The bar of the trials
+// that come is by all baselines.
+func (s *Search) beside(ctx context.Context, slow Trial) (*trial.Measured, error) {
+	b, err := s.once(ctx, Attempt{Phase: PhaseBaseline, LimitBytes: s.AmpleBytes})
+	if err != nil || !b.Passed {
+		return nil, err
+	}
+	s.setBar()
+	if slow.Speed() < slow.AskedShare*b.Speed() {
+		return nil, nil
+	}
+	s.note("a baseline beside it was as slow: the machine has slowed, and the run is made again")
+	return &b.Measured, nil
 }
 
 // findAsGiven finds about the smallest limit with nothing added, and how much
@@ -121,7 +147,7 @@ func (s *Search) besideBaseline(ctx context.Context, slow Trial) (Trial, error) 
 func (s *Search) findAsGiven(ctx context.Context) error {
 	s.cacheShare = usualCache
 	p := point{at: s.found.Baseline}
-	goal, most := narrowing{phase: PhaseAsGiven, share: coarse, guess: s.guessAsGiven(), needs: s.heapSettled()}, givenTrials
+	goal, most := narrowing{phase: PhaseAsGiven, share: coarse, guess: s.guessAsGiven(), needs: s.heapFixed()}, givenTrials
 	if len(s.Levers) == 0 {
 		goal.share, most = s.fine(), s.room()
 		goal.guess, goal.near = cmp.Or(s.GuessBytes, goal.guess), s.GuessBytes > 0 || s.CacheBytes > 0
@@ -163,44 +189,27 @@ func (s *Search) guessAsGiven() int64 {
 	b := s.found.Baseline
 	cache := s.cacheNeed(b)
 	limit := b.NeededBytes + cache
-	if s.heapSettled() {
+	if s.heapFixed() {
 		return wholeMiB(limit)
 	}
 	heap := ledgerOf(b, 0).heap()
 	rest := max(floorBytes, b.NeededBytes-heap) + cache
-	for range 20 { // it converges: a heap is half of the limit or less
-		limit = rest + min(heap, ergonomicHeap(limit))
+	for range 100 { // it converges: a heap is a part of the limit
+		limit = rest + min(heap, s.Facts.Given.MaxHeap(limit))
 	}
-	if c, ok := fitGCCost(heapPointOf(b, ergonomicHeap(s.AmpleBytes))); ok {
-		limit = max(limit, limitOfHeap(c.knee(ergonomicHeap(s.AmpleBytes), KneeShare)))
+	ample := s.Facts.Given.MaxHeap(s.AmpleBytes)
+	if c, ok := fitGCCost(heapPointOf(b, ample)); ok {
+		limit = max(limit, s.limitOfHeap(c.knee(ample, KneeShare)))
 	}
 	return wholeMiB(min(limit, s.AmpleBytes))
 }
 
-// heapSettled says that the user has set the heap: it does not go by the limit.
-func (s *Search) heapSettled() bool {
-	_, settled := s.Facts.Given.Settles(jvmopts.HeapMax)
-	return settled
-}
+// heapFixed says that the user has set the heap: it does not follow the limit.
+func (s *Search) heapFixed() bool { return s.Facts.Given.FixesHeap() }
 
-// limitOfHeap is the smallest limit at which HotSpot takes a heap by itself.
-func limitOfHeap(heap int64) int64 {
-	if heap < defaultHeap {
-		return 2 * heap
-	}
-	return 4 * heap
-}
-
-// defaultHeap is the default of MaxHeapSize on 64 bits.
-const defaultHeap = 126 * mib
-
-// ergonomicHeap is the largest heap that HotSpot takes by itself with a memory
-// limit: half of little memory and a quarter of much, with the default of
-// MaxHeapSize between them (JDK: Arguments::set_heap_size in
-// src/hotspot/share/runtime/arguments.cpp).
-func ergonomicHeap(limit int64) int64 {
-	if limit/2 < defaultHeap {
-		return limit / 2
-	}
-	return max(defaultHeap, limit/4)
+// limitOfHeap is the smallest limit, in whole MiB, at which HotSpot takes a heap by
+// itself, or the ample one.
+func (s *Search) limitOfHeap(heap int64) int64 {
+	most := int(s.AmpleBytes / mib)
+	return mib * int64(sort.Search(most, func(n int) bool { return s.Facts.Given.MaxHeap(int64(n)*mib) >= heap }))
 }

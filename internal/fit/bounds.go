@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strconv"
 
-	"tare/internal/footprint"
+	"tare.dev/tare/internal/footprint"
 )
 
 // Ledger is what is known of where an application's memory is: the footprint
@@ -118,7 +118,7 @@ const stackBytes = 512 << 10
 // are smaller than the smallest of them.
 func boundStacks(l Ledger) int64 {
 	row := l.row(footprint.ThreadStacks)
-	i := slices.IndexFunc(row.Children, func(c footprint.Child) bool { return c.Name == footprint.LargestThreads })
+	i := slices.IndexFunc(row.Children, func(c footprint.Child) bool { return c.ID == footprint.PartLargestThreads })
 	if i < 0 {
 		return row.ResidentBytes
 	}

@@ -28,20 +28,20 @@ func (s *Search) confirm(ctx context.Context) error {
 	best, given := s.best, s.given
 	start := s.withMargin()
 	if best.setup.empty() {
-		c, err := s.settle(ctx, best.setup, start, s.AmpleBytes+1)
+		c, err := s.confirmFrom(ctx, best.setup, start, s.AmpleBytes+1)
 		return s.recommend(best.setup, start, c, err)
 	}
-	c, err := s.settle(ctx, best.setup, start, given.limit())
+	c, err := s.confirmFrom(ctx, best.setup, start, given.limit())
 	if err != nil || c.passed() {
 		return s.recommend(best.setup, start, c, err)
 	}
 	s.note("from %d MiB on nothing is saved: the options as given are put to the same test", given.limit()/mib)
-	g, err := s.settle(ctx, given.setup, given.limit(), s.AmpleBytes+1)
+	g, err := s.confirmFrom(ctx, given.setup, given.limit(), s.AmpleBytes+1)
 	if err != nil || !g.passed() {
 		return s.recommend(given.setup, given.limit(), g, err)
 	}
 	s.found.AsGiven = g.last()
-	again, err := s.settle(ctx, best.setup, max(c.limit, start), g.limit)
+	again, err := s.confirmFrom(ctx, best.setup, max(c.limit, start), g.limit)
 	if again.failed = cmp.Or(c.failed, again.failed); err != nil || again.passed() {
 		return s.recommend(best.setup, start, again, err)
 	}
@@ -129,9 +129,9 @@ func (c confirmation) last() Trial {
 	return c.runs[len(c.runs)-1]
 }
 
-// settle raises a limit until fresh runs confirm it, but not to the limit
+// confirmFrom raises a limit until fresh runs confirm it, but not to the limit
 // below or more, nor too often.
-func (s *Search) settle(ctx context.Context, setup Setup, limit, below int64) (confirmation, error) {
+func (s *Search) confirmFrom(ctx context.Context, setup Setup, limit, below int64) (confirmation, error) {
 	c := confirmation{limit: limit}
 	for raises := 0; raises <= maxRaises && c.limit < below; raises++ {
 		s.remaining = s.Confirmations
@@ -169,7 +169,7 @@ func (s *Search) speedMargin(setup Setup, c confirmation) int64 {
 	}
 	asked := slow.AskedSpeed
 	if slow.AskedShare > 0 {
-		asked = slow.AskedShare * s.judge.Speed()
+		asked = slow.AskedShare * s.bar.Speed()
 	}
 	lacks := asked*(1+spread(c.runs)) - slices.MinFunc(c.runs, slower).Speed()
 	rise := (Median(c.runs).Speed() - slow.Speed()) / float64(c.limit-slow.LimitBytes)
@@ -188,26 +188,76 @@ func (s *Search) dropLevers(reason string) {
 	}
 }
 
-// confirmAt runs until one fails or enough passed; the last one tells which.
+// confirmAt makes fresh runs until one fails or enough passed; the last one tells
+// which.
 func (s *Search) confirmAt(ctx context.Context, setup Setup, limit int64) ([]Trial, error) {
 	var runs []Trial
-	for range s.Confirmations {
-		t, err := s.try(ctx, Attempt{Phase: PhaseConfirm, Setup: setup, LimitBytes: limit})
+	first := Attempt{Phase: PhaseConfirm, Setup: setup, LimitBytes: limit}
+	next := first
+	for aside := 0; len(runs) < s.Confirmations; {
+		if s.spent() {
+			return nil, &BudgetError{s.Budget, limit, len(runs), s.Confirmations}
+		}
+		t, err := s.once(ctx, next)
 		if err != nil {
 			return nil, err
 		}
-		runs = append(runs, t)
-		if !t.Passed {
+		again := false
+		if aside < s.Confirmations {
+			if next, again, err = s.setAside(ctx, next, t); err != nil {
+				return nil, err
+			}
+		}
+		if again {
+			aside++
+			continue
+		}
+		next = first
+		if runs = append(runs, t); !t.Passed {
 			break
 		}
 	}
 	return runs, nil
 }
 
+// setAside says whether a fresh run tells too little, and how to make it again: it
+// missed by little, or passed with pages that another process paid for; or it was too
+// slow, and so was a baseline beside it. It stays among the fresh runs that are
+// counted and shown.
+func (s *Search) setAside(ctx context.Context, made Attempt, t Trial) (next Attempt, again bool, err error) {
+	next = made
+	next.Repeat = 1
+	switch {
+	case made.Repeat == 0 && s.stray(t) && !s.lent:
+		s.lent = true // it may go on
+		s.note("the run passed with pages that another process paid for: it is set aside, and made again")
+		return next, true, nil
+	case made.Repeat == 0 && t.Narrow:
+		s.note("the run missed by little: it is set aside, and made again")
+		return next, true, nil
+	case made.Baseline == nil && t.AskedShare > 0 && !s.spent():
+		next.Baseline, err = s.beside(ctx, t)
+		return next, next.Baseline != nil, err
+	}
+	return made, false, nil
+}
+
+// FreshRuns are all runs that were made to prove the recommendation: those that
+// confirm it, and those that were set aside.
+func (f *Found) FreshRuns() []Trial {
+	var out []Trial
+	for _, t := range f.Trials {
+		if t.Phase == PhaseConfirm && t.LimitBytes == f.LimitBytes && t.Setup.Same(f.Setup) {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
 // showFailure makes one run below the recommendation: it should fail.
 func (s *Search) showFailure(ctx context.Context) error {
 	limit := int64(failureShare*float64(s.found.LimitBytes)) / mib * mib
-	if !s.ShowFailure || limit < floorBytes {
+	if !s.ShowFailure || limit < floorBytes || s.outOfTime("the run below the limit") {
 		return nil
 	}
 	t, err := s.once(ctx, Attempt{Phase: PhaseBelow, Setup: s.found.Setup, LimitBytes: limit})
@@ -216,6 +266,15 @@ func (s *Search) showFailure(ctx context.Context) error {
 	}
 	s.found.FailBelow = s.failBelow(s.found.Setup, s.found.LimitBytes)
 	return err
+}
+
+// outOfTime says that what comes after the proof no longer fits into the budget.
+func (s *Search) outOfTime(what string) bool {
+	if !s.spent() {
+		return false
+	}
+	s.note("the budget of %s is used up: %s is left out", s.Budget, what)
+	return true
 }
 
 // failBelow is the nearest failure below the limit with the same setup.

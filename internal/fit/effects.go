@@ -145,6 +145,9 @@ func (s *Search) ablate(ctx context.Context) error {
 	s.remaining = ablationRuns * len(setups)
 	for range ablationRuns {
 		for _, i := range rng.Perm(len(setups)) {
+			if s.outOfTime("the rest of the ablation") {
+				return nil
+			}
 			if _, err := s.once(ctx, Attempt{Phase: PhaseAblation, Lever: labels[i], Setup: setups[i], LimitBytes: s.leverLimit()}); err != nil {
 				return err
 			}

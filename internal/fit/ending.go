@@ -43,7 +43,7 @@ func NewEnding(r *Result, failure error) Ending {
 
 // Result is the result that the ending is of, with what reports look at.
 func (e Ending) Result(p Plan, began time.Time, trials []Trial) (*Result, error) {
-	c, err := p.Config()
+	c, err := p.Record()
 	if err != nil {
 		return nil, err
 	}

@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"tare/internal/jarfile"
+	"tare.dev/tare/internal/jarfile"
 )
 
 // Bounds of what is taken out of a jar.
@@ -41,7 +41,7 @@ func nestedJars(name string) bool {
 // tools mode does from 3.3 on (java -Djarmode=tools -jar app.jar extract): dir
 // then has a plain jar with the application's classes, which is returned, and
 // beside it lib with the libraries in their order. Files get the time of the jar,
-// for class archives hold for files of one time alone.
+// for class archives hold for files of one time alone. dir may not hold anything yet.
 func ExtractJars(name, dir string) (string, error) {
 	st, err := os.Stat(name)
 	if err != nil {
@@ -56,8 +56,8 @@ func ExtractJars(name, dir string) (string, error) {
 	if err := b.read(name); err != nil {
 		return "", fmt.Errorf("%w: %s: %w", ErrNotExtracted, name, err)
 	}
-	if err := os.RemoveAll(dir); err != nil {
-		return "", fmt.Errorf("folder for extracted jars: %w", err)
+	if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
+		return "", fmt.Errorf("folder for extracted jars: %s holds files: move it away", dir)
 	}
 	if err := os.MkdirAll(filepath.Join(dir, "lib"), 0o755); err != nil {
 		return "", fmt.Errorf("folder for extracted jars: %w", err)

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"tare/internal/trial"
+	"tare.dev/tare/internal/trial"
 )
 
 // Speed is how fast a trial was: good answers per second, for jobs runs and

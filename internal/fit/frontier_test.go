@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"tare/internal/jvmopts"
-	"tare/internal/load"
-	"tare/internal/trial"
+	"tare.dev/tare/internal/jvmopts"
+	"tare.dev/tare/internal/load"
+	"tare.dev/tare/internal/trial"
 )
 
 // ran is a trial with load.
@@ -82,7 +82,7 @@ func TestHeapCurve(t *testing.T) {
 	if flat == nil || flat.KneeBytes != 0 || flat.NearKnee(mib) {
 		t.Errorf("%+v", flat)
 	}
-	r := &Result{Found: Found{Trials: trials, LimitBytes: 100 * mib, Setup: Setup{Options: []string{heap(40)}}}, Config: Config{Command: jvmopts.Command{Java: "java"}}}
+	r := &Result{Found: Found{Trials: trials, LimitBytes: 100 * mib, Setup: Setup{Options: []string{heap(40)}}}, Config: Record{Command: jvmopts.Command{Java: "java"}}}
 	if w := heapWarning(r); len(w) != 1 || !strings.Contains(w[0], "heap of 40 MiB is near the knee of the curve, about 38 MiB") {
 		t.Errorf("%q", w)
 	}
@@ -98,7 +98,7 @@ func TestHeapWarningForeseen(t *testing.T) {
 		run := ran(1, PhaseConfirm, 100, trial.Passed, 100, fmt.Sprintf("-Xmx%dm", heap))
 		took := gcCost{0.4 * mib, 20 * mib}.share(heap * mib)
 		run.LiveBytes, run.Result = 20*mib, &trial.Result{GCShare: &took}
-		r := &Result{Found: Found{Trials: []Trial{run}, LimitBytes: 100 * mib, Setup: run.Setup}, Config: Config{Command: jvmopts.Command{Java: "java"}}}
+		r := &Result{Found: Found{Trials: []Trial{run}, LimitBytes: 100 * mib, Setup: run.Setup}, Config: Record{Command: jvmopts.Command{Java: "java"}}}
 		if w := heapWarning(r); (len(w) == 1) != near || near && !strings.Contains(w[0], "near the knee that the time in collections foresees, about 24 MiB") {
 			t.Errorf("%d MiB: %q", heap, w)
 		}

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"tare/internal/trial"
+	"tare.dev/tare/internal/trial"
 )
 
 // What grew in half of the confirming runs is warned of, with the median pace.

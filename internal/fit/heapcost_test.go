@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"tare/internal/footprint"
-	"tare/internal/profile"
+	"tare.dev/tare/internal/footprint"
+	"tare.dev/tare/internal/profile"
 )
 
 // The curve through trials of a model is the model's.
@@ -93,7 +93,7 @@ func without(all []string, some ...string) []string {
 
 func TestBoundOfStacks(t *testing.T) {
 	stacks := func(rest int64, largest ...int64) Ledger {
-		c := footprint.Child{Name: footprint.LargestThreads}
+		c := footprint.Child{ID: footprint.PartLargestThreads}
 		for _, kib := range largest {
 			c.ResidentBytes += kib << 10
 			c.Children = append(c.Children, footprint.Child{ResidentBytes: kib << 10})
@@ -127,7 +127,8 @@ func TestLeversAreWhole(t *testing.T) {
 			t.Errorf("%s is not open: %+v", l.ID, open)
 		}
 		setup := l.setup(sizes{heap: 9 * mib, young: 3 * mib, code: 8 * mib, cpus: 1, scale: 30, archive: "/app.aot"})
-		p := profile.Profile{Schema: profile.Schema, JDK: "25", LimitBytes: mib, PeakBytes: mib, Options: setup.Options, Env: setup.Env}
+		p := profile.Profile{Schema: profile.Schema, JDK: "25", LimitBytes: mib, PeakBytes: mib, Options: setup.Options, Env: setup.Env,
+			Archive: &profile.Archive{File: "/app.aot", Bytes: 1, FNV128a: strings.Repeat("0", 32)}}
 		if err := p.Write(filepath.Join(t.TempDir(), profile.FileName)); err != nil {
 			t.Errorf("%s does not fit a profile: %v", l.ID, err)
 		}

@@ -33,6 +33,9 @@ func (s *Search) sweepHeap(ctx context.Context) error {
 	s.remaining = len(heaps)
 	fastest := 0.0
 	for _, heap := range heaps {
+		if s.outOfTime("the rest of the curve over heaps") {
+			return nil
+		}
 		limit := wholeMiB(min(s.AmpleBytes, s.found.LimitBytes+max(0, heap-recommended)+sweepSlack))
 		setup := s.found.Setup.withoutHeap().plus(Setup{Options: []string{fmt.Sprintf("-Xmx%dm", heap/mib)}})
 		t, err := s.once(ctx, Attempt{Phase: PhaseHeap, Setup: setup, LimitBytes: limit})

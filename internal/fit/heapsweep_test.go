@@ -4,7 +4,7 @@ import (
 	"context"
 	"testing"
 
-	"tare/internal/trial"
+	"tare.dev/tare/internal/trial"
 )
 
 // cliff is an application whose speed falls off below a heap.

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"tare/internal/jvmopts"
+	"tare.dev/tare/internal/jvmopts"
 )
 
 // Options stand in a java command, and go by JAVA_TOOL_OPTIONS to what starts a
@@ -45,7 +45,7 @@ func TestPlanOfAnImage(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.SLO = "time<=1.1x"
-	back, err := p.Config()
+	back, err := p.Record()
 	if err != nil || back.Image == nil || back.Command.Java != "/start.sh" {
 		t.Errorf("%+v, %v", back, err)
 	}

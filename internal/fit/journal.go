@@ -78,7 +78,7 @@ func (r *Recorder) Try(ctx context.Context, a Attempt) (Outcome, error) {
 		return o, err
 	}
 	a.Baseline = nil // the search gives it again
-	return o, r.config.Journal.Keep(ctx, Step{Trial: &Trial{a, o}, LogFile: r.config.outFile(a.Number, ".log")})
+	return o, r.config.Journal.Keep(ctx, Step{Trial: &Trial{a, o}, LogFile: r.config.outPath(trialFile(a.Number, ".log"))})
 }
 
 // Train gives the stored archive, or makes one. An archive that is gone or
@@ -116,7 +116,7 @@ func (r *Recorder) Train(ctx context.Context, s Setup, option string) (string, e
 			return "", fmt.Errorf("class archive: %w", digestErr)
 		}
 	}
-	return file, errors.Join(r.config.Journal.Keep(ctx, Step{Training: &t, LogFile: r.config.trainingLog()}), err)
+	return file, errors.Join(r.config.Journal.Keep(ctx, Step{Training: &t, LogFile: r.config.outPath(trainingLog)}), err)
 }
 
 // Extract is made again whenever it is asked for: the same jar gives the same

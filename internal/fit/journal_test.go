@@ -14,9 +14,9 @@ import (
 	"testing"
 	"time"
 
-	"tare/internal/jvmopts"
-	"tare/internal/load"
-	"tare/internal/trial"
+	"tare.dev/tare/internal/jvmopts"
+	"tare.dev/tare/internal/load"
+	"tare.dev/tare/internal/trial"
 )
 
 // memory is a journal that stores JSON in memory.
@@ -142,6 +142,25 @@ func TestRecorderTakesArchives(t *testing.T) {
 	}
 }
 
+// post is a load of one request.
+func post(body string, rate float64) Load {
+	return NewLoad(load.HTTP{Plan: load.Plan{Targets: []load.Target{{Method: "POST", URL: "http://127.0.0.1:8080/", Body: []byte(body)}}, Concurrency: 8, Rate: rate}})
+}
+
+// A load that an earlier version stored reads as it was, and goes on with the
+// same one of now.
+func TestEarlierPlannedLoad(t *testing.T) {
+	now := PlannedLoad{Description: post("x", 0).Description, Digest: post("x", 0).Loader.Digest()}
+	earlier := `{"Targets":["POST http://127.0.0.1:8080/"],"Digest":"` + now.Digest + `","Command":null,"Concurrency":8,"Rate":0}`
+	var was PlannedLoad
+	if err := json.Unmarshal([]byte(earlier), &was); err != nil {
+		t.Fatal(err)
+	}
+	if diff := (Plan{Load: was}).Differences(Plan{Load: now}); len(diff) > 0 || was.Concurrency != 8 {
+		t.Errorf("%+v: %q", was, diff)
+	}
+}
+
 func TestPlanDifferences(t *testing.T) {
 	dir := t.TempDir()
 	jar := filepath.Join(dir, "app.jar")
@@ -163,7 +182,7 @@ func TestPlanDifferences(t *testing.T) {
 	config := func() Config {
 		return Config{Command: jvmopts.Command{Java: "java", Main: []string{"-jar", "app.jar"}}, Java: Java{Version: "17.0.15", Home: "/jdk"}, Dir: dir,
 			Env: []string{"SHELL=/bin/sh", "TOKEN=secret", "JAVA_TOOL_OPTIONS=-Xss1m"}, SLO: slo, Ready: ready, Levers: Levers, AmpleBytes: 512 * mib,
-			Load: Load{Targets: []load.Target{{Method: "POST", URL: "http://127.0.0.1:8080/", Body: []byte("x")}}, Concurrency: 8}, Duration: time.Second}
+			Load: post("x", 0), Duration: time.Second}
 	}
 	base, err := NewPlan(config())
 	if err != nil {
@@ -182,8 +201,8 @@ func TestPlanDifferences(t *testing.T) {
 		"options":     {func(c *Config) { c.Command.Options = []string{"-Xmx64m"} }, "the command was java -jar app.jar, and is java -Xmx64m -jar app.jar"},
 		"environment": {func(c *Config) { c.Env[2] = "JAVA_TOOL_OPTIONS=-Xss2m" }, "the environment was JAVA_TOOL_OPTIONS=-Xss1m, and is JAVA_TOOL_OPTIONS=-Xss2m"},
 		"added":       {func(c *Config) { c.Env = append(c.Env, "MODE=x"); c.AddedEnv = []string{"MODE=x"} }, "and is JAVA_TOOL_OPTIONS=-Xss1m MODE=x"},
-		"rate":        {func(c *Config) { c.Load.Rate = 10 }, "the load was POST http://127.0.0.1:8080/, 8 at a time, and is POST http://127.0.0.1:8080/, 10 per second"},
-		"body":        {func(c *Config) { c.Load.Targets[0].Body = []byte("y") }, "the load POST http://127.0.0.1:8080/, 8 at a time changed"},
+		"rate":        {func(c *Config) { c.Load = post("x", 10) }, "the load was POST http://127.0.0.1:8080/, 8 at a time, and is POST http://127.0.0.1:8080/, 10 per second"},
+		"body":        {func(c *Config) { c.Load = post("y", 0) }, "the load POST http://127.0.0.1:8080/, 8 at a time changed"},
 		"lever":       {func(c *Config) { c.Levers = Levers[1:] }, "the list of levers was"},
 		"SLO":         {func(c *Config) { c.SLO = nil }, "the objective was errors=0 throughput>=0.9x, and is "},
 		"jar":         {func(*Config) { write("two") }, "the application in app.jar changed"},
@@ -218,7 +237,7 @@ func TestEndingIsTheResult(t *testing.T) {
 	slo, _ := trial.ParseSLO(trial.DefaultSLO)
 	ready, _ := trial.ParseReady("tcp:8080")
 	c := Config{Command: jvmopts.Command{Java: "java", Options: []string{"-Xss1m"}, Main: []string{"-jar", "app.jar"}, Args: []string{"x"}}, SLO: slo, Ready: ready}
-	r := &Result{Found: *found, Config: c, Took: time.Minute, Warnings: []string{"w"}}
+	r := &Result{Found: *found, Config: c.record(), Took: time.Minute, Warnings: []string{"w"}}
 	p, err := NewPlan(c)
 	if err != nil {
 		t.Fatal(err)

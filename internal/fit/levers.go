@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"strings"
 
-	"tare/internal/footprint"
-	"tare/internal/jvmopts"
+	"tare.dev/tare/internal/footprint"
+	"tare.dev/tare/internal/jvmopts"
 )
 
 // Mark says what HotSpot thinks of the options of a lever.
@@ -47,6 +47,13 @@ type Lever struct {
 	Placement bool
 	// Slows says that it may cost speed: it is tried by itself.
 	Slows bool
+	// Last says that what it saves depends on all others: it is tried after them.
+	Last bool
+	// ByCurve says that it sizes the heap by what collections were seen to cost: it
+	// is tried at the very end.
+	ByCurve bool
+	// NothingBeside are the IDs of levers beside which it does nothing.
+	NothingBeside []string
 	// Since is the first release that has the options, Before the first that
 	// no longer needs them; zero is no bound. Flag is one that the JVM must be
 	// seen to have, as far as its flags can be seen: builds differ.
@@ -114,7 +121,7 @@ var Levers = []Lever{
 		Since: feature(8), Rows: []footprint.Owner{footprint.Malloc}, bound: boundArenas,
 	},
 	{
-		ID: "trim", Name: "native heap trimmed",
+		ID: "trim", NothingBeside: []string{"arenas"}, Name: "native heap trimmed",
 		Options: []string{"-XX:TrimNativeHeapInterval=5000"},
 		Why:     "gives back what glibc keeps of freed memory, every 5 s (JDK-8293114)",
 		Cost:    "a short lock on each arena",
@@ -200,14 +207,14 @@ var Levers = []Lever{
 		Since:  feature(25), Flag: "CompileThresholdScaling",
 	}),
 	{
-		ID: "ratios", Name: "heap given back after collections",
+		ID: "ratios", NothingBeside: []string{"collector"}, Name: "heap given back after collections",
 		Options: []string{"-XX:MinHeapFreeRatio=20", "-XX:MaxHeapFreeRatio=40"},
 		Why:     "a heap that grew shrinks again to what lives and 40 %",
 		Cost:    "more collections",
 		Slows:   true, Since: feature(8), Rows: []footprint.Owner{footprint.JavaHeap}, bound: boundRatios,
 	},
 	{
-		ID: "periodic", Name: "periodic collections",
+		ID: "periodic", NothingBeside: []string{"collector"}, Name: "periodic collections",
 		Options: []string{"-XX:G1PeriodicGCInterval=10000"},
 		Why:     "G1 collects and gives memory back when the application idles (JEP 346)",
 		Cost:    "a concurrent cycle every 10 s",
@@ -215,7 +222,7 @@ var Levers = []Lever{
 		Rows: []footprint.Owner{footprint.JavaHeap}, bound: boundPeriodic,
 	},
 	{
-		ID: "dedup", Name: "string deduplication",
+		ID: "dedup", NothingBeside: []string{"collector"}, Name: "string deduplication",
 		Options: []string{"-XX:+UseStringDeduplication"},
 		Why:     "strings of one content share it (JEP 192; Serial since 18)",
 		Cost:    "a thread, and a table of strings",
@@ -231,7 +238,7 @@ var Levers = []Lever{
 		Rows: []footprint.Owner{footprint.ThreadStacks, footprint.Malloc, footprint.GC}, bound: boundProcessors,
 	},
 	{
-		ID: "compilers", Name: "two compiler threads",
+		ID: "compilers", NothingBeside: []string{"c1"}, Name: "two compiler threads",
 		Options: []string{"-XX:CICompilerCount=2"},
 		Why:     "each thread has a working memory of its own; their number goes by the processors",
 		Cost:    "a slower warm-up",
@@ -275,7 +282,7 @@ var Levers = []Lever{
 		Since: feature(25), Rows: []footprint.Owner{footprint.Metaspace, footprint.ClassSpace, footprint.CDS}, bound: boundArchive,
 	},
 	{
-		ID: "code", Name: "smaller code cache",
+		ID: "code", Last: true, Name: "smaller code cache",
 		Options: []string{"-XX:ReservedCodeCacheSize={code}m"},
 		Why:     "code that is rarely used is dropped",
 		Cost:    "it is compiled again when it is needed",
@@ -283,7 +290,7 @@ var Levers = []Lever{
 		Slows:   true, Since: feature(8), Flag: "ReservedCodeCacheSize", Rows: []footprint.Owner{footprint.CodeCache}, bound: boundCode,
 	},
 	{
-		ID: "heap", Blind: true, Name: "tighter heap",
+		ID: "heap", Blind: true, ByCurve: true, Name: "tighter heap",
 		Options: []string{"-Xmx{heap}m", "-Xmn{young}m"},
 		Why:     "as little heap as collections allow before their cost rises, by the curve of the trials",
 		Cost:    "less room for a larger live set than the load made",
@@ -329,6 +336,10 @@ func TrainingOf(option string) (train, file string, ok bool) {
 
 // same says that two are forms of one lever.
 func (l Lever) same(o Lever) bool { return l.ID == o.ID }
+
+// needless says that it does nothing beside another lever: in a heap of a fixed size,
+// say, fewer strings leave more of it free, and as much resident.
+func (l Lever) needless(beside Lever) bool { return slices.Contains(l.NothingBeside, beside.ID) }
 
 // sizesHeap says that the lever sets the heap.
 func (l Lever) sizesHeap() bool { return slices.Contains(l.Options, "-Xmx{heap}m") }
@@ -378,7 +389,7 @@ func (l Lever) open(f Facts) (left Lever, ok bool, reason string) {
 		}
 		left.Env = append(left.Env, e)
 	}
-	if l.ID == "heap" && !left.sizesHeap() {
+	if l.ByCurve && !left.sizesHeap() {
 		return l, false, reason
 	}
 	decides := slices.ContainsFunc(left.Options, func(o string) bool {

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"context"
 
-	"tare/internal/trial"
+	"tare.dev/tare/internal/trial"
 )
 
 const (
@@ -233,7 +233,7 @@ func (g narrowing) low(p point) int64 {
 // their last trial needed.
 func (s *Search) findLimit(ctx context.Context) error {
 	s.expect(reserve)
-	g := narrowing{phase: PhaseRefine, share: s.fine(), guess: s.predict(s.best.at), needs: s.heapSettled() || s.best.setup.heapBytes() > 0}
+	g := narrowing{phase: PhaseRefine, share: s.fine(), guess: s.predict(s.best.at), needs: s.heapFixed() || s.best.setup.heapBytes() > 0}
 	var err error
 	s.best, err = s.narrow(ctx, s.best, g, s.room())
 	return err

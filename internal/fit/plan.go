@@ -2,40 +2,41 @@ package fit
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
+	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
-	"tare/internal/jvmopts"
-	"tare/internal/load"
-	"tare/internal/trial"
+	"tare.dev/tare/internal/jvmopts"
+	"tare.dev/tare/internal/load"
+	"tare.dev/tare/internal/runner"
+	"tare.dev/tare/internal/trial"
 )
 
 // Plan is what decides how a fit goes, as it is stored: a Config without what
 // lives in a process, and the machine. Two fits of one plan make the same
 // trials as long as their outcomes agree.
 type Plan struct {
-	// Command is the java command as given, the launcher first.
-	Command []string
-	Java    Java
-	Dir     string
+	// Command is the java command as given, the launcher first. CommandDigest is
+	// of the command with its secrets; empty in plans that hold them.
+	Command       []string
+	CommandDigest string `json:",omitempty"`
+	Java          Java
+	Dir           string
 	// Files are the application's own files, of an image none: its ID tells.
 	Files []File
 	Image *Image `json:",omitempty"`
 	// Env are the variables that decide how a JVM and its C library run, and
-	// those given for this application.
-	Env    []string
-	CPUs   float64
-	Cpuset string
+	// those given for this application. EnvDigest is of them with their secrets;
+	// empty in plans that hold those.
+	Env       []string
+	EnvDigest string `json:",omitempty"`
+	CPUs      float64
+	Cpuset    string
 
 	// Ready and SLO are in the form that trial.ParseReady and trial.ParseSLO
 	// read.
@@ -56,6 +57,8 @@ type Plan struct {
 
 	Runner  string
 	Machine Machine
+	// ArchiveDir is as in Config: a fit that goes on finds its archives there.
+	ArchiveDir string `json:",omitempty"`
 }
 
 // File is a file of the application and what it holds: the SHA-256 of its
@@ -63,53 +66,52 @@ type Plan struct {
 // where there is no such file.
 type File struct{ Name, Digest string }
 
-// PlannedLoad is a Load as it is stored; Digest is of all that is sent.
+// PlannedLoad is a Load as it is stored; Digest is the loader's.
 type PlannedLoad struct {
-	Targets     []string
-	Digest      string
-	Command     []string
-	Concurrency int
-	Rate        float64
+	load.Description
+	Digest string
 }
 
 // NewPlan is the plan of a fit on this machine. It reads the application's
 // files.
 func NewPlan(c Config) (Plan, error) {
-	p := Plan{Command: c.Command.With(), Image: c.Image, Java: c.Java, Dir: c.Dir, Env: decidingEnv(c), CPUs: c.CPUs, Cpuset: c.Cpuset, Ready: c.Ready.String(),
-		ReadyTimeout: c.ReadyTimeout, Job: c.Job, SLO: c.SLO.String(), Warmup: c.Warmup, Duration: c.Duration, AmpleBytes: c.AmpleBytes, Terms: c.Terms,
-		LeversDigest: digest(c.Levers), Machine: ThisMachine(),
-		Load: PlannedLoad{Digest: digest(c.Load.Targets), Command: c.Load.Command, Concurrency: c.Load.Concurrency, Rate: c.Load.Rate}}
+	r := c.record()
+	p := Plan{Command: r.Command.With(), CommandDigest: load.Digest(c.Command.With()), Image: c.Image, Java: c.Java, Dir: c.Dir, Env: r.Env, EnvDigest: load.Digest(decidingEnv(c)),
+		CPUs: c.CPUs, Cpuset: c.Cpuset, Ready: c.Ready.String(), ReadyTimeout: c.ReadyTimeout, Job: c.Job, SLO: c.SLO.String(), Load: PlannedLoad{Description: r.Load, Digest: loadDigest(c.Load.Loader)},
+		Warmup: c.Warmup, Duration: c.Duration, AmpleBytes: c.AmpleBytes, LeversDigest: load.Digest(c.Levers), Terms: c.Terms, Machine: c.Machine, ArchiveDir: c.ArchiveDir}
 	if c.Runner != nil {
 		p.Runner = c.Runner.Name()
 	}
 	for _, l := range c.Levers {
 		p.Levers = append(p.Levers, l.Name)
 	}
-	for _, t := range c.Load.Targets {
-		p.Load.Targets = append(p.Load.Targets, t.String())
-	}
 	if c.Image != nil {
 		return p, nil
 	}
-	names := c.Command.Files()
+	files := c.files(c.Command, c.Dir)
 	for _, o := range c.Command.Options {
 		if file, ok := strings.CutPrefix(o, "@"); ok {
-			names = append(names, file)
+			files = append(files, c.path(file))
 		}
 	}
-	for _, name := range names {
-		path := name
-		if !filepath.IsAbs(path) {
-			path = filepath.Join(c.Dir, path)
-		}
+	for _, path := range files {
 		sum, err := fileDigest(path)
 		if err != nil {
 			return p, fmt.Errorf("file of the application: %w", err)
+		}
+		name := path
+		if relative, err := filepath.Rel(c.Dir, path); err == nil && filepath.IsLocal(relative) {
+			name = relative
 		}
 		p.Files = append(p.Files, File{name, sum})
 	}
 	return p, nil
 }
+
+// decidingNames are the variables that decide how a JVM, its C library (ld.so(8),
+// mallopt(3)) and the usual start scripts run.
+var decidingNames = []string{"JAVA_HOME", "JAVA_OPTS", "JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "CLASSPATH", "GLIBC_TUNABLES",
+	"LD_PRELOAD", "LD_LIBRARY_PATH", "LD_AUDIT", "LD_BIND_NOW", "LD_HWCAP_MASK"}
 
 // decidingEnv is the part of the environment that is compared: the rest
 // differs from shell to shell, and may hold secrets.
@@ -117,8 +119,7 @@ func decidingEnv(c Config) []string {
 	var out []string
 	for _, e := range c.Env {
 		name, _, _ := strings.Cut(e, "=")
-		if slices.ContainsFunc([]string{"JAVA_", "JDK_JAVA_", "_JAVA_", "MALLOC_", "LD_"}, func(p string) bool { return strings.HasPrefix(name, p) }) ||
-			name == "CLASSPATH" || name == "GLIBC_TUNABLES" || slices.Contains(c.AddedEnv, e) {
+		if slices.Contains(decidingNames, name) || strings.HasPrefix(name, "MALLOC_") || slices.Contains(c.AddedEnv, e) {
 			out = append(out, e)
 		}
 	}
@@ -126,52 +127,24 @@ func decidingEnv(c Config) []string {
 	return out
 }
 
-// digest is of plain data, of which JSON tells all.
-func digest(v any) string {
-	text, err := json.Marshal(v)
-	if err != nil {
-		panic(err) // a type that JSON cannot hold: an error of the program
+// loadDigest is what the loader says of itself; nil is no load.
+func loadDigest(l load.Loader) string {
+	if l == nil {
+		return load.Digest(nil)
 	}
-	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:])
+	return l.Digest()
 }
 
 // fileDigest is the Digest of a File.
 func fileDigest(name string) (string, error) {
-	st, err := os.Stat(name)
+	f, err := runner.ThisHost().File(context.Background(), name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
-	if err != nil {
-		return "", err
-	}
-	h := sha256.New()
-	if st.IsDir() {
-		err = filepath.WalkDir(name, func(path string, d fs.DirEntry, err error) error {
-			if err != nil || d.IsDir() {
-				return err
-			}
-			info, err := d.Info()
-			if err == nil {
-				fmt.Fprintf(h, "%q %d %d\n", path, info.Size(), info.ModTime().UnixNano())
-			}
-			return err
-		})
-		return hex.EncodeToString(h.Sum(nil)), err
-	}
-	if !st.Mode().IsRegular() {
-		return "", fmt.Errorf("%s is no regular file or folder", name)
-	}
-	f, err := os.Open(name)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	_, err = io.Copy(h, f)
-	return hex.EncodeToString(h.Sum(nil)), err
+	return f.Digest, err
 }
 
-// Differences says what a later plan has otherwise, in lines such as "the JDK
+// Differences says how a later plan differs, in lines such as "the JDK
 // was 17.0.15, and is 21.0.3"; none where trials of both may be mixed.
 func (p Plan) Differences(now Plan) []string {
 	var out []string
@@ -198,17 +171,17 @@ func (p Plan) terms() []term {
 		files = append(files, f.Name)
 	}
 	return []term{
-		{name: "the command", value: strings.Join(p.Command, " ")},
+		{name: "the command", value: strings.Join(redactWords(p.Command), " "), digest: cmp.Or(p.CommandDigest, load.Digest(p.Command))},
 		{name: "the folder", value: p.Dir},
 		{name: "the image", value: p.Image.String()},
 		{name: "the JDK", value: p.Java.Version + " in " + p.Java.Home},
-		{name: "the application in", value: cmp.Or(strings.Join(files, ", "), "no file"), digest: digest(p.Files)},
-		{name: "the environment", value: cmp.Or(strings.Join(p.Env, " "), "empty")},
+		{name: "the application in", value: fileNames(files), digest: load.Digest(p.Files)},
+		{name: "the environment", value: cmp.Or(strings.Join(redactEnv(p.Env), " "), "empty"), digest: cmp.Or(p.EnvDigest, load.Digest(p.Env))},
 		{name: "the processors", value: fmt.Sprintf("%g (cpuset %q)", p.CPUs, p.Cpuset)},
 		{name: "readiness", value: fmt.Sprintf("%s within %s", p.Ready, p.ReadyTimeout)},
 		{name: "the kind of program", value: map[bool]string{true: "a job", false: "a service"}[p.Job]},
 		{name: "the objective", value: p.SLO},
-		{name: "the load", value: p.Load.String(), digest: p.Load.Digest},
+		{name: "the load", value: redactLoad(p.Load.Description).String(), digest: p.Load.Digest},
 		{name: "the time of load", value: fmt.Sprintf("%s after %s", p.Duration, p.Warmup)},
 		{name: "the baseline's memory", value: fmt.Sprintf("%d MiB", p.AmpleBytes/mib)},
 		{name: "the runs", value: p.runs()},
@@ -220,6 +193,15 @@ func (p Plan) terms() []term {
 		{name: "the runner", value: p.Runner},
 		{name: "the machine", value: fmt.Sprintf("Linux %s %s with %d processors and %d MiB", m.Kernel, m.Arch, m.CPUs, m.MemoryBytes/mib)},
 	}
+}
+
+// fileNames names some files, and says how many more there are.
+func fileNames(names []string) string {
+	const most = 3
+	if len(names) > most {
+		return fmt.Sprintf("%s and %d more files", strings.Join(names[:most], ", "), len(names)-most)
+	}
+	return cmp.Or(strings.Join(names, ", "), "no file")
 }
 
 // String is the image's name and ID.
@@ -255,44 +237,22 @@ func (t Terms) margin() string {
 	return fmt.Sprintf("%g %%", 100*t.Margin)
 }
 
-// String says what is sent, and how.
-func (l PlannedLoad) String() string {
-	switch {
-	case len(l.Command) > 0:
-		return strings.Join(l.Command, " ")
-	case len(l.Targets) == 0:
-		return "none"
-	case l.Rate > 0:
-		return fmt.Sprintf("%s, %g per second, up to %d at a time", strings.Join(l.Targets, ", "), l.Rate, l.Concurrency)
-	}
-	return fmt.Sprintf("%s, %d at a time", strings.Join(l.Targets, ", "), l.Concurrency)
-}
-
-// Config is the part of the Config that reports look at. It is not for running:
-// runner, loader, and the targets' headers and bodies are not in a plan.
-func (p Plan) Config() (Config, error) {
-	c := Config{Image: p.Image, Java: p.Java, Env: p.Env, Dir: p.Dir, CPUs: p.CPUs, Cpuset: p.Cpuset, ReadyTimeout: p.ReadyTimeout, Job: p.Job, Warmup: p.Warmup, Duration: p.Duration,
-		AmpleBytes: p.AmpleBytes, Terms: p.Terms,
-		Load: Load{Command: p.Load.Command, Concurrency: p.Load.Concurrency, Rate: p.Load.Rate}}
+// Record is the record of the fit that was planned.
+func (p Plan) Record() (Record, error) {
+	r := Record{Image: p.Image, Java: p.Java, Env: redactEnv(p.Env), Dir: p.Dir, CPUs: p.CPUs, Cpuset: p.Cpuset, ReadyTimeout: p.ReadyTimeout, Job: p.Job,
+		Load: redactLoad(p.Load.Description), Warmup: p.Warmup, Duration: p.Duration, AmpleBytes: p.AmpleBytes, Terms: p.Terms}
 	var errs [3]error
 	if p.Image != nil && p.Image.ByVariable {
-		c.Command = CommandOf(p.Command)
+		r.Command = CommandOf(redactWords(p.Command))
 	} else {
-		c.Command, errs[0] = jvmopts.Parse(p.Command)
+		r.Command, errs[0] = jvmopts.Parse(redactWords(p.Command))
 	}
 	if !p.Job {
-		c.Ready, errs[1] = trial.ParseReady(p.Ready)
+		r.Ready, errs[1] = trial.ParseReady(p.Ready)
 	}
-	c.SLO, errs[2] = trial.ParseSLO(p.SLO)
-	for _, s := range p.Load.Targets {
-		t, err := load.ParseTarget(s)
-		if err != nil {
-			return c, fmt.Errorf("stored plan: %w", err)
-		}
-		c.Load.Targets = append(c.Load.Targets, t)
-	}
+	r.SLO, errs[2] = trial.ParseSLO(p.SLO)
 	if err := errors.Join(errs[:]...); err != nil {
-		return c, fmt.Errorf("stored plan: %w", err)
+		return r, fmt.Errorf("stored plan: %w", err)
 	}
-	return c, nil
+	return r, nil
 }

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	"tare/internal/footprint"
-	"tare/internal/trial"
+	"tare.dev/tare/internal/footprint"
+	"tare.dev/tare/internal/trial"
 )
 
 const (
@@ -33,16 +33,16 @@ func (s *Search) leverLimit() int64 {
 	return min(s.AmpleBytes, wholeMiB(s.given.limit()+s.given.limit()/10))
 }
 
-// pullLevers tries the levers on top of each other, at a limit that is no matter:
-// a trial tells what is needed and how fast it is.
+// pullLevers tries the levers on top of each other, at a limit where memory is not the
+// bottleneck: a trial tells what is needed and how fast it is.
 func (s *Search) pullLevers(ctx context.Context) error {
 	fast, slow, files := bundles(s.openLevers())
 	var hot, code []Lever
 	if s.prefersMemory() {
 		// By then it is known what speed is to spare for hot code alone, and it
 		// needs no trial of its own; what a smaller code cache saves depends on it.
-		slow, hot = take(slow, "hot")
-		slow, code = take(slow, "code")
+		slow, hot = take(slow, func(l Lever) bool { return len(l.Scales) > 0 })
+		slow, code = take(slow, func(l Lever) bool { return l.Last })
 	}
 	s.expect(2 + len(slow) + reserve)
 	bold := s.bold(slow)
@@ -70,10 +70,10 @@ func (s *Search) pullLevers(ctx context.Context) error {
 	return s.pull(ctx, code)
 }
 
-// take parts levers from those of a name.
-func take(levers []Lever, id string) (rest, taken []Lever) {
+// take parts levers from those of a kind.
+func take(levers []Lever, kind func(Lever) bool) (rest, taken []Lever) {
 	for _, l := range levers {
-		if l.ID == id {
+		if kind(l) {
 			taken = append(taken, l)
 		} else {
 			rest = append(rest, l)
@@ -92,7 +92,7 @@ func (s *Search) bold(slow []Lever) []Lever {
 	ledger := s.ledger()
 	var bold []Lever
 	for _, l := range slow {
-		covered := slices.ContainsFunc(bold, func(b Lever) bool { return slices.Contains(covers[l.ID], b.ID) })
+		covered := slices.ContainsFunc(bold, l.needless)
 		if n := ledger.bound(l); !covered && n != nil && float64(*n) >= boldSaving*float64(s.predict(s.best.at)) {
 			bold = append(bold, l)
 		}
@@ -140,7 +140,7 @@ func (s *Search) openLevers() []Lever {
 			s.drop(r, r.Reason)
 		}
 	}
-	return slices.DeleteFunc(open, func(l Lever) bool { return l.ID == heapLever })
+	return slices.DeleteFunc(open, func(l Lever) bool { return l.ByCurve })
 }
 
 // bundles are the levers by how they are tried: those that cost no speed in one
@@ -161,9 +161,19 @@ func bundles(levers []Lever) (fast, slow, files []Lever) {
 }
 
 // pull tries levers together on top of the best point and keeps them when less
-// is needed. Where that fails, it tries them in parts: without the one that it
-// points at, else as split says.
+// is needed. Those that do nothing beside others of them wait for what becomes of
+// those.
 func (s *Search) pull(ctx context.Context, levers []Lever) error {
+	waiting, first := take(levers, func(l Lever) bool { return !slices.ContainsFunc(levers, l.needless) })
+	if err := s.pullTogether(ctx, first); err != nil || len(waiting) == 0 {
+		return err
+	}
+	return s.pull(ctx, waiting)
+}
+
+// pullTogether tries levers in one trial. Where that fails, it tries them in parts:
+// without the one that it points at, else as split says.
+func (s *Search) pullTogether(ctx context.Context, levers []Lever) error {
 	levers = s.worthwhile(levers)
 	if len(levers) == 0 {
 		return nil
@@ -317,14 +327,10 @@ func (s *Search) ledger() Ledger {
 	return l
 }
 
-// covers has, by lever, those beside which it does nothing: in a heap of a fixed
-// size fewer strings leave more of it free, and as much resident.
-var covers = map[string][]string{"compilers": {"c1"}, "trim": {"arenas"}, "ratios": {"collector"}, "periodic": {"collector"}, "dedup": {"collector"}}
-
 // coveredBy names the kept lever beside which another one does nothing.
 func (s *Search) coveredBy(l Lever) string {
 	for _, r := range s.found.Levers {
-		if r.Kept && slices.Contains(covers[l.ID], r.Lever.ID) {
+		if r.Kept && l.needless(r.Lever) {
 			return r.Lever.Name
 		}
 	}
@@ -514,8 +520,6 @@ func names(added []LeverResult) string {
 
 func mibText(bytes int64) string { return fmt.Sprintf("%.1f MiB", float64(bytes)/mib) }
 
-const heapLever = "heap"
-
 // nearly is the share of the baseline's speed that a heap is chosen for: an
 // objective of 0.9 then leaves room for chance.
 const nearly = 0.93
@@ -523,7 +527,7 @@ const nearly = 0.93
 // openHeap is the heap's lever, or none where its user leaves nothing of it open.
 func (s *Search) openHeap() []Lever {
 	for _, l := range s.Levers {
-		if left, ok, _ := l.open(s.Facts); ok && l.ID == heapLever {
+		if left, ok, _ := l.open(s.Facts); ok && l.ByCurve {
 			return []Lever{left}
 		}
 	}

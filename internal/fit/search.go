@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"tare/internal/trial"
+	"tare.dev/tare/internal/trial"
 )
 
 // Phase is a part of the search.
@@ -162,8 +162,8 @@ type Search struct {
 	// runs must pass at the end.
 	Baselines, Confirmations int
 	// MaxTrials bounds the trials before confirmations, baselines included;
-	// 0 is DefaultTrials. Budget bounds their time, leaving that for
-	// confirmations; 0 is no bound.
+	// 0 is DefaultTrials. Budget bounds the time of all trials; the search leaves
+	// what the confirmations need. 0 is no bound.
 	MaxTrials int
 	Budget    time.Duration
 	// Tolerance is how near the smallest passing and the largest failing limit
@@ -183,8 +183,8 @@ type Search struct {
 	Observe func(Event)
 
 	found Found
-	// judge is the baseline that trials are judged by; nil until there is one.
-	judge *Trial
+	// bar is the baseline that trials are measured against; nil until there is one.
+	bar *Trial
 	// unsteady says that the baselines differed.
 	unsteady bool
 	// given is the application as given, best with the levers kept so far.
@@ -249,6 +249,19 @@ func (e *UnconfirmedError) Error() string {
 	return fmt.Sprintf("no limit could be confirmed: at %d MiB a run was %s", e.Last.LimitBytes/mib, e.Last.Verdict)
 }
 
+// BudgetError says that the time was used up before enough fresh runs had passed.
+type BudgetError struct {
+	Budget     time.Duration
+	LimitBytes int64 // the limit under proof
+	Passed, Of int
+}
+
+// Error says how far the proof came, and the next step.
+func (e *BudgetError) Error() string {
+	return fmt.Sprintf("the budget of %s is used up: at %d MiB %d of %d fresh runs had passed: give more time with --budget, or fewer --trials",
+		e.Budget, e.LimitBytes/mib, e.Passed, e.Of)
+}
+
 const (
 	maxRepeats = 1
 	// strayUnpaid is how many bytes more than the least of all trials may
@@ -304,6 +317,12 @@ func (s *Search) room() int {
 	return max(0, left)
 }
 
+// spent says that no other trial fits into the budget.
+func (s *Search) spent() bool {
+	made := time.Duration(len(s.found.Trials))
+	return s.Budget > 0 && made > 0 && s.took+s.took/made > s.Budget
+}
+
 // try makes one trial, with a baseline beside it where it was too slow and the
 // machine may have slowed.
 func (s *Search) try(ctx context.Context, a Attempt) (Trial, error) {
@@ -315,27 +334,35 @@ func (s *Search) try(ctx context.Context, a Attempt) (Trial, error) {
 }
 
 // withoutChance makes one trial, and again when chance had a hand in it: when it
-// missed narrowly, or passed with pages that another process paid for. Before the
-// confirming runs one that was just slower than a share of the baseline is not made
-// again: trials are few, and a limit that is a little too large passes there.
+// missed narrowly, or passed with pages that another process paid for. One that was
+// just slower than a share of the baseline is not made again: trials are few, and a
+// limit that is a little too large passes there.
 func (s *Search) withoutChance(ctx context.Context, a Attempt) (Trial, error) {
 	for repeat := 0; ; repeat++ {
 		a.Repeat = repeat
 		t, err := s.once(ctx, a)
-		// At the limit as given, where levers are tried, lent pages are no matter.
-		stray := t.Passed && a.Phase != PhaseLever && t.UnpaidBytes > s.unpaid+strayUnpaid
-		again := t.Narrow && (t.AskedShare == 0 || a.Phase == PhaseConfirm) || stray && !s.lent
+		// At the limit as given, where levers are tried, memory is not the bottleneck.
+		stray := a.Phase != PhaseLever && s.stray(t)
+		again := t.Narrow && t.AskedShare == 0 || stray && !s.lent
 		s.lent = s.lent || stray && repeat > 0
-		if err != nil || !again || repeat >= maxRepeats || a.Phase != PhaseConfirm && s.room() == 0 {
+		if err != nil || !again || repeat >= maxRepeats || s.room() == 0 {
 			return t, err
 		}
 	}
 }
 
+// stray says that a trial passed with pages that another process may have paid for
+// by chance.
+func (s *Search) stray(t Trial) bool {
+	return t.Passed && t.UnpaidBytes > s.unpaid+strayUnpaid
+}
+
+// once makes one trial, measured against the attempt's baseline or else the bar.
 func (s *Search) once(ctx context.Context, a Attempt) (Trial, error) {
 	a.Number = len(s.found.Trials) + 1
-	if a.Squeeze = s.squeezes(a.Phase); a.Phase != PhaseBaseline {
-		a.Baseline = &s.judge.Measured
+	a.Squeeze = s.squeezes(a.Phase)
+	if a.Phase != PhaseBaseline && a.Baseline == nil {
+		a.Baseline = &s.bar.Measured
 	}
 	s.observe(Event{Attempt: a})
 	o, err := s.Trier.Try(ctx, a)
@@ -359,7 +386,7 @@ func (s *Search) once(ctx context.Context, a Attempt) (Trial, error) {
 func (s *Search) squeezes(p Phase) bool {
 	switch p {
 	case PhaseBaseline:
-		return s.judge == nil
+		return s.bar == nil
 	case PhaseLever, PhaseRefine, PhaseAblation:
 		return slices.ContainsFunc(s.found.Trials, func(t Trial) bool { return t.CacheBytes > 0 })
 	}

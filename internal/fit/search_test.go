@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"tare/internal/jvmopts"
-	"tare/internal/load"
-	"tare/internal/trial"
+	"tare.dev/tare/internal/jvmopts"
+	"tare.dev/tare/internal/load"
+	"tare.dev/tare/internal/trial"
 )
 
 // simulated is an application that needs a certain limit, less by what each

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"tare/internal/jvmopts"
+	"tare.dev/tare/internal/jvmopts"
 )
 
 const mib = 1 << 20

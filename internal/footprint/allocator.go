@@ -4,7 +4,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"tare/internal/linux"
+	"tare.dev/tare/internal/linux"
 )
 
 // allocators are the libraries that take the place of glibc's malloc, by what
@@ -36,12 +36,12 @@ func giveToAllocator(segs []segment, name string) {
 		g := &segs[i]
 		switch {
 		case g.owner == Unattributed && anonymous(g.vma) && g.vma.Accessible():
-			g.owner, g.how, g.part = Malloc, Heuristic, name
+			g.owner, g.how, g.part = Malloc, Heuristic, kindAllocator+":"+name
 			if g.vma.NoReserve() { // as jemalloc maps its memory
 				g.how = Layout
 			}
 		case g.vma.Path == "[heap]" && g.owner == Malloc:
-			g.part = name
+			g.part = kindAllocator + ":" + name
 		}
 	}
 }

@@ -6,10 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
-	"tare/internal/hotspot"
+	"tare.dev/tare/internal/attach"
+	"tare.dev/tare/internal/process"
 )
 
 // Asked is what the JVM answered when it was asked: with Options.Attach, and
@@ -107,7 +107,7 @@ func (s *scan) questions() []question {
 		out = append(out, question{"native memory tracking (summary)", "VM.native_memory summary scale=KB", s.takeTracking})
 		if s.vm.Major >= 21 {
 			out = append(out, question{"system map", "System.map", func(r io.Reader) (err error) {
-				s.mapped, err = hotspot.ParseSystemMap(r)
+				s.mapped, err = attach.ParseSystemMap(r)
 				return err
 			}})
 		}
@@ -115,7 +115,7 @@ func (s *scan) questions() []question {
 		s.notes = append(s.notes, "native memory tracking is "+cmp.Or(s.vm.NMT, "unknown")+": start the JVM with -XX:NativeMemoryTracking=detail to have --attach ask for it")
 	}
 	out = append(out, question{"heap in use", "GC.heap_info", func(r io.Reader) error {
-		used, err := hotspot.ParseHeapUsed(r)
+		used, err := attach.ParseHeapUsed(r)
 		if err == nil {
 			s.asked.HeapUsedBytes = &used
 		}
@@ -141,7 +141,7 @@ func (s *scan) deepQuestions() []question {
 // refused one.
 func (s *scan) ask(ctx context.Context, opts Options) error {
 	if s.vm.Flags["DisableAttachMechanism"] == "true" {
-		return fmt.Errorf("process %d runs with -XX:+DisableAttachMechanism and would answer with a thread dump on its output: %w", s.target.PID, hotspot.ErrUnsafe)
+		return fmt.Errorf("process %d runs with -XX:+DisableAttachMechanism and would answer with a thread dump on its output: %w", s.target.PID, attach.ErrUnsafe)
 	}
 	s.asked = &Asked{}
 	if err := s.put(ctx, opts, answerTimeout, s.questions()); err != nil || !opts.Deep {
@@ -158,16 +158,12 @@ func (s *scan) put(ctx context.Context, opts Options, timeout time.Duration, que
 		err := s.timed(q.source, func() error {
 			ctx, cancel := context.WithTimeout(ctx, timeout)
 			defer cancel()
-			text, err := hotspot.Jcmd(ctx, opts.Proc, s.target, q.command)
-			if err != nil {
-				return err
-			}
-			return q.take(strings.NewReader(text))
+			return attach.Ask(ctx, opts.Proc, s.target, q.command, q.take)
 		})
-		if errors.Is(err, hotspot.ErrUnsafe) || errors.Is(err, hotspot.ErrNoProcess) {
+		if errors.Is(err, attach.ErrUnsafe) || errors.Is(err, process.ErrNoProcess) {
 			return err
 		}
-		if err != nil && !errors.Is(err, hotspot.ErrRefused) && !errors.Is(err, hotspot.ErrAnswer) {
+		if err != nil && !errors.Is(err, attach.ErrRefused) && !errors.Is(err, attach.ErrAnswer) {
 			return nil // it is said of the source
 		}
 	}
@@ -193,30 +189,34 @@ func (s *scan) cost() Cost {
 }
 
 // takeTrackedRegions takes regions and, from the same answer, the sums.
-func (s *scan) takeTrackedRegions(answer io.Reader) (err error) {
-	var sums strings.Builder
-	if s.regions, err = hotspot.ParseNMTDetail(io.TeeReader(answer, &sums)); err != nil {
-		return err
+func (s *scan) takeTrackedRegions(answer io.Reader) error {
+	sums, regions, err := attach.ParseNMTDetail(answer)
+	if err == nil {
+		s.regions = regions
+		s.keepTracking(sums)
 	}
-	return s.takeTracking(strings.NewReader(sums.String()))
+	return err
 }
 
 func (s *scan) takeTracking(answer io.Reader) error {
-	sums, err := hotspot.ParseNMTSummary(answer)
-	if err != nil {
-		return err
+	sums, err := attach.ParseNMTSummary(answer)
+	if err == nil {
+		s.keepTracking(sums)
 	}
+	return err
+}
+
+func (s *scan) keepTracking(sums *attach.NMTSummary) {
 	s.asked.Tracking = &Tracking{Level: s.vm.NMT}
 	for _, c := range sums.Categories {
 		s.asked.Tracking.Categories = append(s.asked.Tracking.Categories, TrackedCategory{
 			Name: c.Name, ReservedBytes: c.ReservedBytes, CommittedBytes: c.CommittedBytes, MallocBytes: c.MallocBytes + c.ArenaBytes,
 		})
 	}
-	return nil
 }
 
 func (s *scan) takeCodeUse(answer io.Reader) error {
-	heaps, err := hotspot.ParseCodeCache(answer)
+	heaps, err := attach.ParseCodeCache(answer)
 	if err != nil {
 		return err
 	}
@@ -229,7 +229,7 @@ func (s *scan) takeCodeUse(answer io.Reader) error {
 }
 
 func (s *scan) takeHistogram(answer io.Reader) error {
-	h, err := hotspot.ParseHistogram(answer, listedClasses)
+	h, err := attach.ParseHistogram(answer, listedClasses)
 	if err != nil {
 		return err
 	}
@@ -241,7 +241,7 @@ func (s *scan) takeHistogram(answer io.Reader) error {
 }
 
 func (s *scan) takeMetaspace(answer io.Reader) error {
-	u, err := hotspot.ParseMetaspace(answer)
+	u, err := attach.ParseMetaspace(answer)
 	if err == nil {
 		s.asked.Metaspace = &MetaspaceUse{u.CommittedBytes, u.WasteBytes}
 	}
@@ -249,7 +249,7 @@ func (s *scan) takeMetaspace(answer io.Reader) error {
 }
 
 func (s *scan) takeLoaders(answer io.Reader) error {
-	types, all, err := hotspot.ParseLoaders(answer, listedLoaders)
+	types, all, err := attach.ParseLoaders(answer, listedLoaders)
 	if err != nil {
 		return err
 	}

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"tare/internal/footprint"
-	"tare/internal/jvmtest"
+	"tare.dev/tare/internal/footprint"
+	"tare.dev/tare/internal/testkit/jvmtest"
 )
 
 // BenchmarkWeigh weighs an idle JVM with 1000 threads.

@@ -5,7 +5,7 @@ import (
 	"io/fs"
 	"syscall"
 
-	"tare/internal/linux"
+	"tare.dev/tare/internal/linux"
 )
 
 // readCgroup reads the memory side of the control group of the process. A
@@ -18,6 +18,10 @@ func (s *scan) readCgroup(proc linux.FS) {
 			return err
 		}
 		s.cgroup = newCgroup(m, s.rollup.Anonymous)
+		if machine, err := proc.MemInfo(); err == nil {
+			left := min(m.SwapLeftBytes, machine.SwapFree)
+			s.cgroup.SwapLeftBytes = &left
+		}
 		if s.series.lean() {
 			s.cgroup.Parts = nil
 			return nil
@@ -88,6 +92,11 @@ func newCgroup(m *linux.CgroupMemory, anonymous int64) *Cgroup {
 		limit := m.LimitBytes
 		headroom := limit - (c.UsageBytes - c.ReclaimableBytes)
 		c.LimitBytes, c.HeadroomBytes = &limit, &headroom
+	}
+	if m.HighBytes > 0 {
+		high := m.HighBytes
+		headroom := high - (m.HighUsageBytes - min(c.ReclaimableBytes, m.HighUsageBytes))
+		c.HighBytes, c.HighHeadroomBytes = &high, &headroom
 	}
 	return c
 }

@@ -1,10 +1,11 @@
 package footprint
 
 import (
+	"cmp"
+	"context"
 	"slices"
-	"sort"
 
-	"tare/internal/linux"
+	"tare.dev/tare/internal/linux"
 )
 
 // span is a range of addresses.
@@ -34,8 +35,8 @@ type claim struct {
 	owner Owner
 	how   How
 	rank  rank
-	// part names a part of the owner's row, "/" between levels; empty is
-	// none.
+	// part is the id of a part of the owner's row, "/" between levels; empty
+	// is none.
 	part string
 }
 
@@ -48,59 +49,118 @@ type segment struct {
 	part  string
 }
 
+// ranks is the number of ranks.
+const ranks = int(rankTracking) + 1
+
+// queue has claims in order of their beginning. It is asked at rising addresses
+// only: what has ended leaves at the front, and nothing is looked at twice.
+type queue []*claim
+
+// front is the first claim that reaches over an address, nil without one.
+func (q *queue) front(at uint64) *claim {
+	for len(*q) > 0 && (*q)[0].end <= at {
+		*q = (*q)[1:]
+	}
+	if len(*q) == 0 {
+		return nil
+	}
+	return (*q)[0]
+}
+
+// byRank is the claims that have begun, at an address that rises.
+type byRank [ranks]queue
+
+func (b *byRank) add(c *claim) { b[c.rank] = append(b[c.rank], c) }
+
+// best is the claim of the highest rank at an address, of equal ones the one that
+// begins first; nil without one.
+func (b *byRank) best(at uint64) *claim {
+	for r := ranks - 1; r >= 0; r-- {
+		if c := b[r].front(at); c != nil {
+			return c
+		}
+	}
+	return nil
+}
+
+// sweep has the claims that have begun: all, and those that name a part by owner.
+type sweep struct {
+	all   byRank
+	named map[Owner]*byRank
+}
+
+func (w *sweep) add(c *claim) {
+	w.all.add(c)
+	if c.part == "" {
+		return
+	}
+	if w.named[c.owner] == nil {
+		w.named[c.owner] = &byRank{}
+	}
+	w.named[c.owner].add(c)
+}
+
+// best is the claim that wins at an address; base is the claim on the mapping. A
+// claim that names no part takes the part that the best lesser claim for the
+// same owner names. The answer holds to the end of what is returned, unless
+// another claim begins before.
+func (w *sweep) best(base claim, at uint64) claim {
+	c := w.all.best(at)
+	if c == nil {
+		return base
+	}
+	winner := *c
+	if winner.part != "" {
+		return winner
+	}
+	if named := w.named[winner.owner]; named != nil {
+		if c := named.best(at); c != nil {
+			winner.part, winner.end = c.part, min(winner.end, c.end)
+			return winner
+		}
+	}
+	if base.owner == winner.owner {
+		winner.part = base.part
+	}
+	return winner
+}
+
 // partition cuts the mappings into segments such that every address of every
 // mapping has exactly one owner: that of the claim with the highest rank.
-// Claims outside of the mappings are without effect.
-func partition(vmas []linux.VMA, claims []claim) []segment {
-	sort.Slice(claims, func(i, j int) bool { return claims[i].start < claims[j].start })
-	var out []segment
-	var active []claim // those that reach over an address: a handful
-	next := 0
+// Claims outside of the mappings are without effect. It takes time in proportion
+// to the number of mappings and claims, however they overlap, but for sorting
+// the claims.
+func partition(ctx context.Context, vmas []linux.VMA, claims []claim) ([]segment, error) {
+	begun := inOrder(claims)
+	out := make([]segment, 0, len(vmas)+len(claims)/2)
+	w := sweep{named: map[Owner]*byRank{}}
+	next, steps := 0, 0
 	for i := range vmas {
 		v := &vmas[i]
 		base := mappingClaim(v)
 		for at := v.Start; at < v.End; {
-			active = slices.DeleteFunc(active, func(c claim) bool { return c.end <= at })
-			for ; next < len(claims) && claims[next].start <= at; next++ {
-				if claims[next].end > at {
-					active = append(active, claims[next])
+			if steps++; steps%interval == 0 && ctx.Err() != nil {
+				return nil, ctx.Err()
+			}
+			for ; next < len(begun) && begun[next].start <= at; next++ {
+				if begun[next].end > at {
+					w.add(begun[next])
 				}
 			}
-			s := segment{span: span{at, v.End}, vma: v}
-			s.owner, s.how, s.part = best(base, active)
-			// The answer may change where a claim ends or begins.
-			for _, c := range active {
-				s.end = min(s.end, c.end)
-			}
-			if next < len(claims) {
-				s.end = min(s.end, claims[next].start)
+			c := w.best(base, at)
+			s := segment{span: span{at, min(v.End, c.end)}, vma: v, owner: c.owner, how: c.how, part: c.part}
+			if next < len(begun) {
+				s.end = min(s.end, begun[next].start)
 			}
 			out = appendSegment(out, s)
 			at = s.end
 		}
 	}
-	return out
+	return out, nil
 }
 
-// best is the owner by the highest rank, and the part that it names, else the
-// part that the best lesser claim for the same owner names.
-func best(base claim, active []claim) (Owner, How, string) {
-	winner := base
-	for _, c := range active {
-		if c.rank > winner.rank {
-			winner = c
-		}
-	}
-	part, rank := winner.part, rank(-1)
-	if part == "" {
-		for _, c := range append(active, base) {
-			if c.owner == winner.owner && c.part != "" && c.rank > rank {
-				part, rank = c.part, c.rank
-			}
-		}
-	}
-	return winner.owner, winner.how, part
-}
+// interval is after how many steps of work the context is looked at.
+const interval = 1 << 10
 
 // appendSegment joins a segment to the one before when nothing but the cut
 // divides them.
@@ -133,4 +193,29 @@ func resident(segs []segment, runs []linux.PageRun) (counts []int64, outside int
 		outside += r.Size() - covered
 	}
 	return counts, outside
+}
+
+// inOrder are claims by their beginning; those that begin together keep their
+// order.
+func inOrder(claims []claim) []*claim {
+	index := make([]int32, len(claims))
+	for i := range index {
+		index[i] = int32(i)
+	}
+	slices.SortFunc(index, func(a, b int32) int {
+		return cmp.Or(cmp.Compare(claims[a].start, claims[b].start), cmp.Compare(a, b))
+	})
+	out := make([]*claim, len(claims))
+	for i, j := range index {
+		out[i] = &claims[j]
+	}
+	return out
+}
+
+func pointers(claims []claim) []*claim {
+	out := make([]*claim, len(claims))
+	for i := range claims {
+		out[i] = &claims[i]
+	}
+	return out
 }

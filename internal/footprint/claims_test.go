@@ -1,10 +1,14 @@
 package footprint
 
 import (
+	"context"
+	"errors"
 	"math/rand/v2"
+	"slices"
+	"strconv"
 	"testing"
 
-	"tare/internal/linux"
+	"tare.dev/tare/internal/linux"
 )
 
 // randomVMAs makes neighbouring and separate mappings below 4096.
@@ -20,11 +24,14 @@ func randomVMAs(r *rand.Rand) []linux.VMA {
 }
 
 func randomClaims(r *rand.Rand) []claim {
+	parts := []string{"", "", "a", "b"}
 	var claims []claim
-	for i := range r.IntN(40) {
+	for range r.IntN(40) {
 		start := uint64(r.IntN(4200))
-		// Equal ranks on one address have no order: give each its own.
-		claims = append(claims, claim{span{start, start + uint64(r.IntN(400))}, owners[i%len(owners)], Exact, rank(i + 1), ""})
+		claims = append(claims, claim{
+			span{start, start + uint64(r.IntN(400))}, owners[r.IntN(len(owners))], Exact,
+			rank(1 + r.IntN(ranks-1)), parts[r.IntN(len(parts))],
+		})
 	}
 	return claims
 }
@@ -33,37 +40,111 @@ func randomClaims(r *rand.Rand) []claim {
 func TestPartition(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 500 {
-		vmas, claims := randomVMAs(r), randomClaims(r)
-		segs := partition(vmas, append([]claim{}, claims...))
-		i := 0
-		for v := range vmas {
-			at := vmas[v].Start
-			for ; at < vmas[v].End; i++ {
-				g := segs[i]
-				if g.start != at || g.end <= at || g.end > vmas[v].End || g.vma != &vmas[v] {
-					t.Fatalf("segment %+v at %d of mapping %d-%d", g, at, vmas[v].Start, vmas[v].End)
-				}
-				for ; at < g.end; at++ {
-					if want := bestOwner(claims, at); g.owner != want {
-						t.Fatalf("address %d belongs to %s, want %s", at, g.owner, want)
-					}
-				}
-			}
-		}
-		if i != len(segs) {
-			t.Fatalf("%d segments too many", len(segs)-i)
-		}
+		checkPartition(t, randomVMAs(r), randomClaims(r))
 	}
 }
 
-func bestOwner(claims []claim, at uint64) Owner {
-	best, owner := rankMapping, Unattributed
-	for _, c := range claims {
-		if c.start <= at && at < c.end && c.rank > best {
-			best, owner = c.rank, c.owner
+// checkPartition checks that segments cover the mappings, each byte once, and
+// that each has the owner and the part that looking at every claim finds.
+func checkPartition(t *testing.T, vmas []linux.VMA, claims []claim) {
+	t.Helper()
+	before := slices.Clone(claims)
+	segs, err := partition(t.Context(), vmas, claims)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(claims, before) {
+		t.Fatal("the claims were changed")
+	}
+	i := 0
+	for v := range vmas {
+		for at := vmas[v].Start; at < vmas[v].End; i++ {
+			g := segs[i]
+			if g.start != at || g.end <= at || g.end > vmas[v].End || g.vma != &vmas[v] {
+				t.Fatalf("segment %+v at %d of mapping %d-%d", g, at, vmas[v].Start, vmas[v].End)
+			}
+			for _, a := range places(claims, g.span) {
+				if owner, part := bestAt(claims, a); g.owner != owner || g.part != part {
+					t.Fatalf("address %d belongs to %s %q, want %s %q", a, g.owner, g.part, owner, part)
+				}
+			}
+			at = g.end
 		}
 	}
-	return owner
+	if i != len(segs) {
+		t.Fatalf("%d segments too many", len(segs)-i)
+	}
+}
+
+// places are the addresses in a span at which the answer may change.
+func places(claims []claim, s span) []uint64 {
+	out := []uint64{s.start, s.end - 1}
+	for _, c := range claims {
+		for _, a := range []uint64{c.start, c.end} {
+			if s.start <= a && a < s.end {
+				out = append(out, a)
+			}
+		}
+	}
+	return out
+}
+
+// bestAt looks at every claim.
+func bestAt(claims []claim, at uint64) (Owner, string) {
+	best := claim{owner: Unattributed}
+	for _, c := range claims {
+		if c.start <= at && at < c.end && (c.rank > best.rank || c.rank == best.rank && c.start < best.start) {
+			best = c
+		}
+	}
+	named := best
+	if best.part == "" {
+		for _, c := range claims {
+			if c.start <= at && at < c.end && c.owner == best.owner && c.part != "" &&
+				(named.part == "" || c.rank > named.rank || c.rank == named.rank && c.start < named.start) {
+				named = c
+			}
+		}
+	}
+	return best.owner, named.part
+}
+
+// FuzzPartition: however claims overlap, every byte of every mapping has one
+// owner, the best, and nothing outside of the mappings has any.
+func FuzzPartition(f *testing.F) {
+	f.Add([]byte{0, 10, 0, 10, 5, 10}, []byte{0, 20, 1, 0, 5, 5, 2, 1, 5, 5, 2, 2})
+	f.Add([]byte{1, 255, 0, 1}, []byte{0, 255, 10, 3, 0, 255, 10, 2, 3, 0, 4, 1})
+	f.Fuzz(func(t *testing.T, mappings, bytes []byte) {
+		var vmas []linux.VMA
+		at := uint64(0)
+		for ; len(mappings) >= 2 && len(vmas) < 50; mappings = mappings[2:] {
+			at += uint64(mappings[0])
+			vmas = append(vmas, linux.VMA{Start: at, End: at + 1 + uint64(mappings[1]), Perms: "rw-p"})
+			at += 1 + uint64(mappings[1])
+		}
+		var claims []claim
+		for ; len(bytes) >= 4 && len(claims) < 100; bytes = bytes[4:] {
+			c := claim{span: span{uint64(bytes[0]) * 8, uint64(bytes[0])*8 + uint64(bytes[1])*8}, owner: owners[int(bytes[3])%len(owners)], rank: rank(1 + int(bytes[2])%(ranks-1))}
+			if bytes[3] >= 128 {
+				c.part = strconv.Itoa(int(bytes[3]) % 3)
+			}
+			claims = append(claims, c)
+		}
+		checkPartition(t, vmas, claims)
+	})
+}
+
+// Work on many claims ends when the context does.
+func TestPartitionEnds(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	claims := make([]claim, 10*interval)
+	for i := range claims {
+		claims[i] = claim{span: span{uint64(i), 1 << 40}, owner: GC, rank: rank(1 + i%2), part: strconv.Itoa(i)}
+	}
+	if _, err := partition(ctx, []linux.VMA{{Start: 0, End: 1 << 40, Perms: "rw-p"}}, claims); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v", err)
+	}
 }
 
 // No resident page is lost or counted twice, wherever the runs lie.
@@ -71,7 +152,10 @@ func TestResident(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for range 500 {
 		vmas := randomVMAs(r)
-		segs := partition(vmas, randomClaims(r))
+		segs, err := partition(t.Context(), vmas, randomClaims(r))
+		if err != nil {
+			t.Fatal(err)
+		}
 		var runs []linux.PageRun
 		var want int64
 		for at := uint64(0); at < 4500; {

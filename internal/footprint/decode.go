@@ -15,6 +15,10 @@ const maxSaved = 16 << 20
 // in range: no machine addresses more.
 const maxBytes = 1 << 52
 
+// maxPage is more than any machine has: arm64 has pages of 64 KiB at most, and
+// powerpc of 256 KiB.
+const maxPage = 1 << 20
+
 // maxRows is more owners than there will be.
 const maxRows = 64
 
@@ -51,6 +55,7 @@ func Decode(r io.Reader) (*Footprint, error) {
 	if err := f.check(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrForeign, err)
 	}
+	f.identify()
 	return &f, nil
 }
 
@@ -67,7 +72,7 @@ func (f *Footprint) check() error {
 			c.fail("two rows of %.40q", r.Owner)
 		}
 		seen[r.Owner] = true
-		c.bytes(string(r.Owner), r.ResidentBytes, r.AnonymousBytes, r.SwapBytes, r.HugeBytes, int64(r.Arenas))
+		c.bytes(string(r.Owner), r.ResidentBytes, r.AnonymousBytes, r.SharedMemoryBytes, r.SwapBytes, r.HugeBytes, r.HugetlbBytes, int64(r.Arenas))
 		c.promised(string(r.Owner), r.CommittedBytes, r.ReservedBytes, r.UsedBytes)
 		c.children(string(r.Owner), r.Children)
 	}
@@ -77,10 +82,16 @@ func (f *Footprint) check() error {
 	c.asked(f.Asked)
 	if h := f.Host; h != nil {
 		c.bytes("host", h.MemTotalBytes, h.MemAvailableBytes)
+		if n := h.PageBytes; n < 0 || n > maxPage || n&(n-1) != 0 {
+			c.fail("pages of %d bytes", n)
+		}
 	}
 	if g := f.Cgroup; g != nil {
 		c.bytes("cgroup", g.UsageBytes, g.ReclaimableBytes)
-		c.promised("cgroup", g.LimitBytes)
+		c.promised("cgroup", g.LimitBytes, g.HighBytes, g.SwapLeftBytes)
+		if n := g.HighHeadroomBytes; n != nil { // negative when usage exceeds it
+			c.bytes("cgroup", max(*n, -*n))
+		}
 		if g.HeadroomBytes != nil { // negative when usage exceeds the limit
 			c.bytes("cgroup", max(*g.HeadroomBytes, -*g.HeadroomBytes))
 		}

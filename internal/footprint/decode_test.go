@@ -18,7 +18,7 @@ func saved(t testing.TB) []byte {
 		Cgroup: &Cgroup{Version: 2, LimitBytes: &limit, HeadroomBytes: &headroom, CPUs: &cpus, Events: map[string]int64{"max": 3}},
 		Host:   &Host{MemTotalBytes: 2, MemAvailableBytes: 1, Kernel: "6.1.0", THP: "always"},
 		Rows: []Row{
-			{Owner: JavaHeap, ResidentBytes: 4096, ReservedBytes: &limit, How: Exact, Children: []Child{{Name: "old", ResidentBytes: 5}}},
+			{Owner: JavaHeap, ResidentBytes: 4096, ReservedBytes: &limit, How: Exact, Children: []Child{{ID: "old", Name: "old", ResidentBytes: 5}}},
 			{Owner: Malloc, ResidentBytes: 4096, How: Layout},
 		},
 		Warnings: []string{},

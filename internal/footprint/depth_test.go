@@ -5,16 +5,19 @@ import (
 	"encoding/xml"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"tare/internal/footprint"
-	"tare/internal/hotspot"
-	"tare/internal/jvmtest"
-	"tare/internal/linux"
+	"tare.dev/tare/internal/attach"
+	"tare.dev/tare/internal/footprint"
+	"tare.dev/tare/internal/linux"
+	"tare.dev/tare/internal/process"
+	"tare.dev/tare/internal/testkit/alone"
+	"tare.dev/tare/internal/testkit/jvmtest"
 )
 
 // startBuffers starts the program in testdata that holds direct buffers and
@@ -32,13 +35,13 @@ func startBuffers(t *testing.T, major int, options []string, buffers, kib, virtu
 	return p
 }
 
-// part finds a part of a row at any depth.
-func part(children []footprint.Child, name string) (footprint.Child, bool) {
+// part finds a part of a row by its id at any depth.
+func part(children []footprint.Child, id string) (footprint.Child, bool) {
 	for _, c := range children {
-		if c.Name == name {
+		if c.ID == id {
 			return c, true
 		}
-		if found, ok := part(c.Children, name); ok {
+		if found, ok := part(c.Children, id); ok {
 			return found, true
 		}
 	}
@@ -60,7 +63,7 @@ func TestDirectBuffersAreCounted(t *testing.T) {
 		t.Run(fmt.Sprintf("jdk%d/%s", c.major, c.name), func(t *testing.T) {
 			p := startBuffers(t, c.major, append([]string{"-Xmx64m"}, c.options...), buffers, kib, 0)
 			malloc := row(t, weigh(t, p.PID(), false), footprint.Malloc)
-			got, ok := part(malloc.Children, "direct buffers")
+			got, ok := part(malloc.Children, footprint.PartDirectBuffers)
 			// The program's own output has small buffers of its own.
 			if want := int64(buffers * kib << 10); !ok || got.How != footprint.Counted || got.ResidentBytes < want || got.ResidentBytes > want+64<<10 {
 				t.Errorf("direct buffers %+v, want %d bytes", got, want)
@@ -117,9 +120,9 @@ func TestWeighArchivesAndVirtualThreads(t *testing.T) {
 func checkArchives(t *testing.T, cds footprint.Row, files []string) {
 	t.Helper()
 	for _, name := range files {
-		file, ok := part(cds.Children, name)
-		written, ok1 := part(file.Children, "written to, private")
-		clean, ok2 := part(file.Children, "as in the file, clean")
+		file, ok := part(cds.Children, footprint.FilePart(name))
+		written, ok1 := part(file.Children, "written")
+		clean, ok2 := part(file.Children, "clean")
 		if !ok || !ok1 || !ok2 || written.ResidentBytes+clean.ResidentBytes != file.ResidentBytes || file.ResidentBytes == 0 {
 			t.Errorf("%s in %+v", name, cds.Children)
 		}
@@ -148,7 +151,7 @@ func TestOtherAllocators(t *testing.T) {
 			checkRemainder(t, alone, 0.01)
 			for _, f := range []*footprint.Footprint{alone, lean} {
 				malloc := row(t, f, footprint.Malloc)
-				own, _ := part(malloc.Children, name)
+				own, _ := part(malloc.Children, "allocator:"+name)
 				if malloc.Allocator != name || own.ResidentBytes < malloc.ResidentBytes/2 {
 					t.Errorf("malloc %+v", malloc)
 				}
@@ -165,11 +168,16 @@ func TestArenasAgreeWithGlibc(t *testing.T) {
 	// No compiler, which would change the arenas in between.
 	p := jvmtest.StartFiller(t, jvmtest.Java(t, 25), []string{"-Xmx64m", "-Xint"}, 10, 10, 10)
 	proc := linux.NewFS("/proc")
-	target, err := hotspot.FindTarget(proc, p.PID())
+	target, err := process.Find(proc, p.PID())
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := hotspot.Jcmd(context.Background(), proc, target, "System.native_heap_info")
+	var text string
+	err = attach.Ask(context.Background(), proc, target, "System.native_heap_info", func(answer io.Reader) error {
+		b, err := io.ReadAll(answer)
+		text = string(b)
+		return err
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -211,8 +219,8 @@ func TestArenasAgreeWithGlibc(t *testing.T) {
 		t.Errorf("%d bytes in use, glibc says %d", *malloc.UsedBytes, want)
 	}
 	var byArena int64
-	arenas, _ := part(malloc.Children, "arenas")
-	main, _ := part(malloc.Children, "main arena")
+	arenas, _ := part(malloc.Children, footprint.PartArenas)
+	main, _ := part(malloc.Children, footprint.PartMainArena)
 	for _, c := range append(arenas.Children, main) {
 		if c.UsedBytes == nil {
 			t.Errorf("%s does not say what is in use", c.Name)
@@ -276,7 +284,7 @@ func checkAsked(t *testing.T, major int, nmt string, f *footprint.Footprint) {
 		category = "Other"
 	}
 	malloc := row(t, f, footprint.Malloc)
-	if got, ok := part(malloc.Children, category); !ok || got.ResidentBytes < 8<<20 || got.How != footprint.Counted {
+	if got, ok := part(malloc.Children, "tracked:"+category); !ok || got.ResidentBytes < 8<<20 || got.How != footprint.Counted {
 		t.Errorf("%s: %+v", category, got)
 	}
 	// System.map tells regions where native memory tracking has sums only.
@@ -288,7 +296,7 @@ func checkAsked(t *testing.T, major int, nmt string, f *footprint.Footprint) {
 func TestAskingIsRefused(t *testing.T) {
 	p := jvmtest.StartFiller(t, jvmtest.Java(t, 17), []string{"-Xmx64m", "-XX:+DisableAttachMechanism"}, 1, 1, 1)
 	for _, opts := range []footprint.Options{{Attach: true}, {Deep: true}} {
-		if _, err := footprint.Weigh(context.Background(), p.PID(), opts); !errors.Is(err, hotspot.ErrUnsafe) {
+		if _, err := footprint.Weigh(context.Background(), p.PID(), opts); !errors.Is(err, attach.ErrUnsafe) {
 			t.Errorf("error %v, want ErrUnsafe", err)
 		}
 	}
@@ -304,6 +312,7 @@ func TestAskingIsRefused(t *testing.T) {
 // merged one with other memory it keeps its owner at best, so that not each is
 // named each time; what is named belongs to the collector.
 func TestGCTables(t *testing.T) {
+	alone.Uses(t, "JVMs")
 	named := map[string]bool{}
 	for _, c := range []configuration{
 		{"G1", 17, []string{"-XX:+UseG1GC"}},
@@ -323,7 +332,7 @@ func TestGCTables(t *testing.T) {
 					t.Errorf("%+v, the collector has reserved %d bytes in all", table, *tracked.ReservedBytes)
 				}
 			}
-			if _, ok := part(gc.Children, "card table"); !ok && (c.name == "G1" || c.name == "Serial" || c.name == "Parallel") {
+			if _, ok := part(gc.Children, "card-table"); !ok && (c.name == "G1" || c.name == "Serial" || c.name == "Parallel") {
 				t.Errorf("no card table in %+v", gc.Children)
 			}
 		})

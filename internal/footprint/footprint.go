@@ -56,6 +56,10 @@ type Row struct {
 	// has written to, so that it is private and cannot be dropped: data of
 	// libraries, a class archive that was relocated.
 	AnonymousBytes int64 `json:"anonymousBytes,omitempty"`
+	// SharedMemoryBytes is the resident part in files that lie in memory alone:
+	// tmpfs, /dev/shm, memfd. The process has not written to it privately, and
+	// it cannot be dropped either.
+	SharedMemoryBytes int64 `json:"sharedMemoryBytes,omitempty"`
 	// UsedBytes is what the owner itself counts as in use: for malloc the
 	// chunks of its arenas that are allocated.
 	UsedBytes *int64 `json:"usedBytes,omitempty"`
@@ -67,16 +71,20 @@ type Row struct {
 	SwapBytes int64 `json:"swapBytes,omitempty"`
 	// HugeBytes is the resident part in transparent huge pages.
 	HugeBytes int64 `json:"hugeBytes,omitempty"`
+	// HugetlbBytes is what the owner has in pages of hugetlbfs
+	// (-XX:+UseLargePages). The kernel does not count them into Rss, nor charges
+	// them to the memory controller, and they are not part of ResidentBytes.
+	HugetlbBytes int64 `json:"hugetlbBytes,omitempty"`
 	// Children are parts of the row. They need not add up to it: what has
 	// no name of its own is not among them.
 	Children []Child `json:"children,omitempty"`
 }
 
 // KeptBytes is what the kernel cannot drop of a row: all of it, swapped out or
-// not, but for the pages of files that are as in the file.
+// not, but for the pages of files on disk that are as in the file.
 func (r Row) KeptBytes() int64 {
 	if r.Owner == MappedFiles || r.Owner == CDS {
-		return r.AnonymousBytes + r.SwapBytes
+		return r.AnonymousBytes + r.SharedMemoryBytes + r.SwapBytes
 	}
 	return r.ResidentBytes + r.SwapBytes
 }
@@ -93,6 +101,11 @@ func (f *Footprint) DroppableBytes() (n int64) {
 // Child is a named part of a row, such as a space of the heap, one mapped
 // file, or the stack of one thread.
 type Child struct {
+	// ID names the part among its neighbours, and stays the same between
+	// versions: "eden", or the kind and the name of what has a name of its own,
+	// such as "file:libjvm.so". For a thread it has the thread's id.
+	ID string `json:"id"`
+	// Name is the part as it is shown.
 	Name          string `json:"name"`
 	ResidentBytes int64  `json:"residentBytes"`
 	// How is empty for what is known as its row is.
@@ -102,6 +115,10 @@ type Child struct {
 	ReservedBytes  *int64  `json:"reservedBytes,omitempty"`
 	UsedBytes      *int64  `json:"usedBytes,omitempty"`
 	Children       []Child `json:"children,omitempty"`
+}
+
+func newChild(id string, resident int64) Child {
+	return Child{ID: id, Name: partName(id), ResidentBytes: resident}
 }
 
 // Cgroup is the memory side of the control group of the process.
@@ -117,6 +134,14 @@ type Cgroup struct {
 	// HeadroomBytes is the limit less what cannot be reclaimed (usage less
 	// file pages that are clean), nil without a limit.
 	HeadroomBytes *int64 `json:"headroomBytes"`
+	// HighBytes is the smallest memory.high on the path to the root (cgroup v2),
+	// above which the kernel slows the group down; nil without one.
+	// HighHeadroomBytes is what is left of it, reckoned as HeadroomBytes is.
+	HighBytes         *int64 `json:"highBytes,omitempty"`
+	HighHeadroomBytes *int64 `json:"highHeadroomBytes,omitempty"`
+	// SwapLeftBytes is what can still be swapped out before the kernel kills:
+	// what the group may, and the machine can; nil when that is not known.
+	SwapLeftBytes *int64 `json:"swapLeftBytes,omitempty"`
 	// ReclaimableBytes is page cache that the kernel can drop.
 	ReclaimableBytes int64 `json:"reclaimableBytes"`
 	// Parts is what the limit sees: they add up to UsageBytes.
@@ -138,6 +163,8 @@ type Cgroup struct {
 // Host is the machine that a JVM runs on.
 type Host struct {
 	MemTotalBytes int64 `json:"memTotalBytes"`
+	// PageBytes is the size of a page.
+	PageBytes int64 `json:"pageBytes,omitempty"`
 	// MemAvailableBytes is the kernel's estimate of what can still be had
 	// without swapping.
 	MemAvailableBytes int64  `json:"memAvailableBytes"`

@@ -1,11 +1,14 @@
 package footprint
 
 import (
+	"context"
 	"encoding/binary"
 	"testing"
 
-	"tare/internal/hotspot"
-	"tare/internal/linux"
+	"tare.dev/tare/internal/elffile"
+	"tare.dev/tare/internal/hotspot"
+	"tare.dev/tare/internal/linux"
+	"tare.dev/tare/internal/process"
 )
 
 // anything is a memory in which every page holds the same bytes, which the
@@ -52,27 +55,30 @@ func hostileMappings(b []byte) []linux.VMA {
 // Whatever a process maps, whatever stands in its memory and whatever its JVM
 // says of itself, every resident page has one owner and the rows add up.
 func FuzzAttribute(f *testing.F) {
-	f.Add([]byte("\x00\x00\xff\x0a\x00\x01\x00\x10\x08\x01\x03\x09\x20\x04\x02"), []byte{2, 0, 0, 0, 0, 0, 0, 0}, uint64(64<<10), uint64(128<<20), true)
-	f.Add([]byte{3, 9, 255, 6, 0, 0, 0, 255, 6, 1, 0, 0, 15, 9, 48}, []byte("\x7fELF\x02\x01"), uint64(1)<<40, uint64(1)<<45, false)
-	f.Fuzz(func(t *testing.T, maps, content []byte, start, size uint64, outside bool) {
+	f.Add([]byte("\x00\x00\xff\x0a\x00\x01\x00\x10\x08\x01\x03\x09\x20\x04\x02"), []byte{2, 0, 0, 0, 0, 0, 0, 0}, uint64(64<<10), uint64(128<<20), uint8(1))
+	f.Add([]byte{3, 9, 255, 6, 0, 0, 0, 255, 6, 1, 0, 0, 15, 9, 48}, []byte("\x7fELF\x02\x01"), uint64(1)<<40, uint64(1)<<45, uint8(0))
+	f.Fuzz(func(t *testing.T, maps, content []byte, start, size uint64, kind uint8) {
 		vmas := hostileMappings(maps)
 		if len(vmas) == 0 {
 			return
 		}
-		s := &scan{target: &hotspot.Target{PID: 1, Kind: hotspot.HotSpot, ImageHeap: hotspot.Region{Start: 0, End: 1}}, vmas: vmas, outside: outside, vm: &hotspot.VM{Major: 8 + int(size%20)}}
-		s.vm.Counters = &hotspot.PerfCounters{HeapCapacity: int64(size >> 20)}
-		region := hotspot.Region{Start: start, End: start + size}
-		s.vm.Heap, s.vm.ClassSpaceBytes, s.vm.StackBytes = region, int64(size>>1), []int64{int64(size % (1 << 30))}
-		s.vm.Classes, s.vm.Metadata = []uint64{start}, []uint64{start, start + size}
-		s.heapSizes = []int64{int64(size % (1 << 46))}
-		s.layout = newLayout(vmas, anything(content), 4096)
+		vm := &hotspot.VM{Major: 8 + int(size%20), Counters: &hotspot.PerfCounters{HeapCapacity: int64(size >> 20)}}
+		vm.Heap = hotspot.Region{Start: start, End: start + size}
+		vm.ClassSpaceBytes, vm.StackBytes = int64(size>>1), []int64{int64(size % (1 << 30))}
+		vm.Classes, vm.Metadata = []uint64{start}, []uint64{start, start + size}
+		target := &process.Target{PID: 1, LibjvmPath: vmas[0].Path, ImageHeap: elffile.Section{Start: 0, End: 1}}
+		// Each kind of JVM in its turn.
+		s := &scan{target: target, vmas: vmas, jvm: []jvm{
+			describedHotSpot{vm}, countedHotSpot{*vm, []int64{int64(size % (1 << 46))}}, openJ9{}, nativeImage{target},
+		}[kind%4]}
+		s.layOut(anything(content), 4096)
 		for i := range vmas {
 			s.runs = append(s.runs, linux.PageRun{Start: vmas[i].Start, End: vmas[i].Start + 4096})
 			if i%2 == 0 {
 				s.sps = append(s.sps, stackPointer{i + 1, vmas[i].Start + binary.LittleEndian.Uint64(append(content, make([]byte, 8)...))%4096})
 			}
 		}
-		segs := s.attribute()
+		segs := attributed(t, s)
 		at := uint64(0)
 		for _, g := range segs {
 			if g.start < at || g.end <= g.start || g.start < g.vma.Start || g.end > g.vma.End {
@@ -93,4 +99,14 @@ func checkRows(t *testing.T, f *Footprint, want int64) {
 	if sum != f.RSSBytes || sum != want {
 		t.Fatalf("rows add up to %d, Rss is %d, %d bytes are resident", sum, f.RSSBytes, want)
 	}
+}
+
+// attributed gives every segment its owner.
+func attributed(t testing.TB, s *scan) []segment {
+	t.Helper()
+	segs, err := s.attribute(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return segs
 }

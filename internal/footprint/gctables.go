@@ -1,17 +1,23 @@
 package footprint
 
 import (
-	"tare/internal/hotspot"
+	"tare.dev/tare/internal/hotspot"
 )
 
 // maxTables is how many tables of one size the collectors have side by side.
 const maxTables = 3
 
 // gcTables are the tables of the collector by their sizes in memory. Those with
-// an entry per card may have a page more.
+// an entry per card may have a page more. Epsilon has none.
 func gcTables(vm *hotspot.VM, page uint64) []hotspot.GCTable {
+	if vm.Collector == "Epsilon" {
+		return nil
+	}
 	var out []hotspot.GCTable
 	for _, t := range vm.GCTables {
+		if partIDs[t.Name] == partUnnamedTable && (vm.Collector == "Serial" || vm.Collector == "ZGC") {
+			continue // all that these have is named
+		}
 		size := int64(alignUp(uint64(t.Bytes), page))
 		out = append(out, hotspot.GCTable{Name: t.Name, Bytes: size})
 		if t.Bytes == vm.Heap.Size()/512 {
@@ -21,10 +27,35 @@ func gcTables(vm *hotspot.VM, page uint64) []hotspot.GCTable {
 	return out
 }
 
+// tableBytes is the most that the tables can take whose size alone tells what
+// they are (JDK: src/hotspot/share/gc). What has their sizes beyond it is
+// something else. Of small heaps the tables are so small that other memory of
+// HotSpot has their sizes: that is the slack.
+func tableBytes(vm *hotspot.VM) (most int64) {
+	const slack = 6 << 20
+	heap := vm.Heap.Size()
+	switch vm.Collector {
+	case "G1": // block offsets, card counts and two more; a second bitmap before JDK 20
+		most = 4*heap/512 + heap/64 + vm.MarkStackBytes
+		if vm.Major < 20 {
+			most += heap / 64
+		}
+	case "Parallel", "CMS", "Shenandoah": // two bitmaps of two bits a word at most
+		most = 2*heap/512 + 2*heap/32
+	default:
+		for _, t := range vm.GCTables {
+			if id := partIDs[t.Name]; id != partUnnamedTable && id != partMarkStacks {
+				most += t.Bytes
+			}
+		}
+	}
+	return most + slack
+}
+
 // claimTables claims what has the size of a collector's tables between what has
 // an owner: memory of nobody, or of the collector without a name, that goes on
 // without a gap. What is reserved for a table and not yet used belongs to it.
-func (l *layout) claimTables(segs []segment, tables []hotspot.GCTable, stacks []int64) []claim {
+func (l *layout) claimTables(segs []segment, tables []hotspot.GCTable, stacks []int64, how How) []claim {
 	may := func(g *segment) bool { return mayBeTable(g) && !l.guardedStack(l.at(g.start), stacks) }
 	var out []claim
 	for i := 0; i < len(segs); {
@@ -36,7 +67,7 @@ func (l *layout) claimTables(segs []segment, tables []hotspot.GCTable, stacks []
 			i++
 			continue
 		}
-		out = append(out, l.tablesIn(segs[i:j], tables)...)
+		out = append(out, l.tablesIn(segs[i:j], tables, how)...)
 		i = j
 	}
 	return out
@@ -45,13 +76,13 @@ func (l *layout) claimTables(segs []segment, tables []hotspot.GCTable, stacks []
 // tablesIn claims neighbours as a whole, or else each with the size of a table
 // alone, or with what is reserved behind it. A large chunk of malloc may have
 // that size, too, but has a header.
-func (l *layout) tablesIn(segs []segment, tables []hotspot.GCTable) []claim {
+func (l *layout) tablesIn(segs []segment, tables []hotspot.GCTable, how How) []claim {
 	try := func(s span) (claim, bool) {
 		name := tableOfSize(s.size(), tables)
 		if _, chunk := l.chunkAt(s.start); name == "" || chunk {
 			return claim{}, false
 		}
-		return claim{s, GC, Layout, rankTable, name}, true
+		return claim{s, GC, how, rankTable, idOf(name)}, true
 	}
 	if c, ok := try(span{segs[0].start, segs[len(segs)-1].end}); ok {
 		return []claim{c}

@@ -4,8 +4,8 @@ import (
 	"reflect"
 	"testing"
 
-	"tare/internal/hotspot"
-	"tare/internal/linux"
+	"tare.dev/tare/internal/hotspot"
+	"tare.dev/tare/internal/linux"
 )
 
 // Tables are found alone, side by side, with what is reserved behind them, and
@@ -19,13 +19,17 @@ func TestClaimTables(t *testing.T) {
 		{Start: 60 * mib, End: 68 * mib, Perms: "rw-p", Flags: "rd wr nr"},
 		{Start: 70 * mib, End: 78 * mib, Perms: "rw-p", Path: "/a", Inode: 1},
 	}
-	tables := []hotspot.GCTable{{Name: "bitmap", Bytes: 8 * mib}}
+	tables := []hotspot.GCTable{{Name: "mark bitmap", Bytes: 8 * mib}}
 	var got []span
 	// Not a table: a large chunk of malloc of that size.
 	vmas = append(vmas, mapping(80*mib, 88*mib, "rw-p"))
 	mem := words{80 * mib: 0, 80*mib + 8: 8*mib | mmapped}
-	for _, c := range newLayout(vmas, mem, page).claimTables(partition(vmas, nil), tables, nil) {
-		if c.owner != GC || c.part != "bitmap" {
+	segs, err := partition(t.Context(), vmas, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range newLayout(vmas, mem, page).claimTables(segs, tables, nil, Layout) {
+		if c.owner != GC || c.part != "mark-bitmap" {
 			t.Errorf("claim %+v", c)
 		}
 		got = append(got, c.span)

@@ -2,8 +2,9 @@ package footprint
 
 import (
 	"errors"
+	"os"
 
-	"tare/internal/linux"
+	"tare.dev/tare/internal/linux"
 )
 
 // readHost reads what the machine has.
@@ -15,7 +16,7 @@ func (s *scan) readHost(proc linux.FS) {
 		}
 		release, err1 := proc.KernelRelease()
 		thp, err2 := linux.THPMode("/sys")
-		s.host = &Host{MemTotalBytes: m.Total, MemAvailableBytes: m.Available, Kernel: release, THP: thp}
+		s.host = &Host{MemTotalBytes: m.Total, PageBytes: int64(os.Getpagesize()), MemAvailableBytes: m.Available, Kernel: release, THP: thp}
 		return errors.Join(err1, unlessAbsent(err2))
 	})
 }

@@ -6,8 +6,8 @@ import (
 	"sort"
 	"strings"
 
-	"tare/internal/hotspot"
-	"tare/internal/linux"
+	"tare.dev/tare/internal/hotspot"
+	"tare.dev/tare/internal/linux"
 )
 
 // layout finds owners by what is known of how glibc, the dynamic linker and
@@ -69,14 +69,16 @@ type arenaHeap struct {
 
 // arenaHeaps finds the heaps of glibc's arenas: each begins, at a multiple of
 // arenaSize, with a struct heap_info {arena, previous, size, mprotect_size}.
-func (l *layout) arenaHeaps() []arenaHeap {
+// Where one can begin, its first page is resident: address space without end
+// that is not is passed over.
+func (l *layout) arenaHeaps(runs []linux.PageRun) []arenaHeap {
 	var out []arenaHeap
-	for i := range l.vmas {
-		v := &l.vmas[i]
-		if !anonymous(v) || !v.Writable() {
-			continue
-		}
-		for at := alignUp(v.Start, arenaSize); at < v.End; at += arenaSize {
+	for _, r := range runs {
+		for at := alignUp(r.Start, arenaSize); at < r.End; at += arenaSize {
+			i := l.at(at)
+			if i < 0 || !anonymous(&l.vmas[i]) || !l.vmas[i].Writable() {
+				continue
+			}
 			// It may have grown since the mappings were read.
 			if arena, ok := l.arenaAt(at); ok {
 				out = append(out, arenaHeap{span{at, l.reservedUpTo(i, at+arenaSize)}, arena})
@@ -102,23 +104,27 @@ func (l *layout) arenaAt(at uint64) (arena uint64, ok bool) {
 // without a gap ends, at most limit.
 func (l *layout) reservedUpTo(i int, limit uint64) uint64 { return min(l.reach[i], limit) }
 
-// maxProbes bounds the pages of one range that are looked at in search of a
-// chunk header.
-const maxProbes = 512
+const (
+	// maxProbes bounds the pages of one range that are looked at in search of a
+	// chunk header, allProbes those of all ranges.
+	maxProbes = 512
+	allProbes = 1 << 16
+)
 
 // chunks finds large chunks that malloc mapped on their own, in a range that
 // is nobody's yet. Neighbours merge into one mapping, so every chunk is
 // followed to the next.
-func (l *layout) chunks(s span) []claim {
+func (l *layout) chunks(s span, left *int) []claim {
 	var out []claim
 	at := s.start
-	for probes := 0; at < s.end && probes < maxProbes; probes++ {
+	for probes := 0; at < s.end && probes < maxProbes && *left > 0; probes++ {
+		*left--
 		size, ok := l.chunkAt(at)
 		if !ok || at+size > s.end {
 			at += l.page
 			continue
 		}
-		out = append(out, claim{span{at, at + size}, Malloc, Layout, rankHeader, "large chunks"})
+		out = append(out, claim{span{at, at + size}, Malloc, Layout, rankHeader, PartLargeChunks})
 		at += size
 	}
 	return out
@@ -156,8 +162,12 @@ func (l *layout) libraryData() []claim {
 			continue // not a library
 		}
 		for j := i + 1; j < len(l.vmas) && l.vmas[j].Start < end; j++ {
-			if w := &l.vmas[j]; anonymous(w) {
-				out = append(out, claim{span{w.Start, min(w.End, alignUp(end, l.page))}, MappedFiles, Exact, rankHeader, baseName(v.Path) + "/zero-initialised"})
+			w := &l.vmas[j]
+			if w.FileBacked() && (w.Inode != v.Inode || w.Offset == 0) {
+				break // another file: the image says that it is larger than it is
+			}
+			if anonymous(w) {
+				out = append(out, claim{span{w.Start, min(w.End, alignUp(end, l.page))}, MappedFiles, Exact, rankHeader, under(FilePart(baseName(v.Path)), partZero)})
 			}
 		}
 	}
@@ -167,6 +177,7 @@ func (l *layout) libraryData() []claim {
 // stacks finds the stacks of threads by their stack pointers.
 func (l *layout) stacks(pointers []stackPointer, sizes []int64) []claim {
 	var out []claim
+	largest := slices.Max(append([]int64{0}, sizes...))
 	for _, p := range pointers {
 		i := l.at(p.sp)
 		if i < 0 || !anonymous(&l.vmas[i]) {
@@ -175,6 +186,8 @@ func (l *layout) stacks(pointers []stackPointer, sizes []int64) []claim {
 		s, how := span{l.vmas[i].Start, l.vmas[i].End}, Heuristic
 		if _, ok := l.guarded(i); ok {
 			how = Layout
+		} else if l.vmas[i].Size() > largest && !l.reservedBelow(i) {
+			continue // the stack of a goroutine or a fibre, somewhere in its mapping
 		}
 		s.end = l.stackEnd(i, p.sp, sizes)
 		out = append(out, claim{s, ThreadStacks, how, rankStack, ""})
@@ -214,6 +227,25 @@ func (l *layout) looksLikeStack(i int, sizes []int64) bool {
 		with += g.Size()
 	}
 	return slices.Contains(sizes, v.Size()) || slices.Contains(sizes, with)
+}
+
+// reservedBelow says that address space which is only reserved lies directly
+// below mapping i: a guard may have merged with it.
+func (l *layout) reservedBelow(i int) bool {
+	return i > 0 && l.vmas[i-1].End == l.vmas[i].Start && !l.vmas[i-1].Accessible() && !l.vmas[i-1].FileBacked()
+}
+
+// stackBySize says how mapping i is known as a stack by its size: one behind a
+// guard, or behind what may be one. Without either it is none, for every thread
+// library makes guards.
+func (l *layout) stackBySize(i int, sizes []int64) (How, bool) {
+	if !l.looksLikeStack(i, sizes) || !l.reservedBelow(i) {
+		return "", false
+	}
+	if _, ok := l.guarded(i); ok {
+		return Layout, true
+	}
+	return Heuristic, true
 }
 
 // guardedStack says that a mapping looks like a stack and lies behind a guard:
@@ -263,11 +295,15 @@ func (l *layout) metadata(addrs []uint64, cell uint64) []claim {
 			first--
 		}
 		end := l.reservedUpTo(i, base+cell)
-		if cell == nodeSize {
-			end = max(end, l.vmas[i].End)
-		}
 		done = span{max(base, l.vmas[first].Start), l.reservedBehind(end, base+4*cell)}
 		out = append(out, claim{done, Metaspace, Layout, rankCell, ""})
+		if v := &l.vmas[i]; cell == nodeSize && end < v.End {
+			// A node may be larger than known metadata tells, or something else
+			// may have merged with it.
+			rest := span{end, l.reservedBehind(v.End, base+4*cell)}
+			out = append(out, claim{rest, Metaspace, Heuristic, rankTable, ""})
+			done.end = end
+		}
 	}
 	return out
 }

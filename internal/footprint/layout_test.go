@@ -6,8 +6,10 @@ import (
 	"reflect"
 	"testing"
 
-	"tare/internal/hotspot"
-	"tare/internal/linux"
+	"tare.dev/tare/internal/attach"
+	"tare.dev/tare/internal/hotspot"
+	"tare.dev/tare/internal/linux"
+	"tare.dev/tare/internal/process"
 )
 
 // words is a memory of single words, the rest unreadable.
@@ -56,7 +58,7 @@ func TestArenas(t *testing.T) {
 		b: b + 0x30, b + 8: 0, b + 16: 0x40000, b + 24: 0x21000,
 		7 * arenaSize: a + 0x30, 7*arenaSize + 8: a, 7*arenaSize + 16: mib, 7*arenaSize + 24: mib,
 	}
-	m := mallocState{heaps: newLayout(vmas, mem, page).arenaHeaps()}
+	m := mallocState{heaps: newLayout(vmas, mem, page).arenaHeaps(allOf(vmas))}
 	got := spans(m.claims())
 	want := []span{{a, b}, {7 * arenaSize, 7*arenaSize + mib}}
 	if !reflect.DeepEqual(got, want) {
@@ -74,7 +76,8 @@ func TestChunks(t *testing.T) {
 		a + 0x63000: 0, a + 0x63008: 0x500000 | mmapped, // would reach beyond the mapping
 		a + 0x64000: 0, a + 0x64008: 0x1000 | 1, // an ordinary chunk's size
 	}
-	got := spans(newLayout(vmas, mem, page).chunks(span{a, a + 0x100000}))
+	probes := allProbes
+	got := spans(newLayout(vmas, mem, page).chunks(span{a, a + 0x100000}, &probes))
 	want := []span{{a, a + 0x21000}, {a + 0x21000, a + 0x51000}, {a + 0x52000, a + 0x62000}}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %x, want %x", got, want)
@@ -88,13 +91,14 @@ func TestChunksInAMappingOfTheJVM(t *testing.T) {
 	vmas := []linux.VMA{mapping(a, a+0x100000, "rw-p")}
 	mem := words{a: 0, a + 8: 0x21000 | mmapped}
 	s := &scan{
-		vm:     &hotspot.VM{Major: 25},
+		target: &process.Target{PID: 1},
+		jvm:    describedHotSpot{&hotspot.VM{Major: 25}},
 		vmas:   vmas,
-		mapped: []hotspot.NMTRegion{{Region: hotspot.Region{Start: a, End: a + 0x100000}, Category: "GC"}},
-		layout: newLayout(vmas, mem, page),
+		mapped: []attach.NMTRegion{{Region: hotspot.Region{Start: a, End: a + 0x100000}, Category: "GC"}},
 	}
+	s.layOut(mem, page)
 	owners := map[span]Owner{}
-	for _, g := range s.attribute() {
+	for _, g := range attributed(t, s) {
 		owners[g.span] = g.owner
 	}
 	want := map[span]Owner{{a, a + 0x21000}: Malloc, {a + 0x21000, a + 0x100000}: GC}
@@ -134,12 +138,13 @@ func TestStackThatCouldBeATable(t *testing.T) {
 		mapping(a+2*mib, a+3*mib-3*page, "rw-p"),
 	}
 	s := &scan{
+		target: &process.Target{PID: 1},
 		vmas:   vmas,
-		vm:     &hotspot.VM{StackBytes: []int64{mib}, GCTables: []hotspot.GCTable{{Name: "card table", Bytes: 768 << 10}}},
-		layout: newLayout(vmas, words{}, page),
+		jvm:    describedHotSpot{&hotspot.VM{StackBytes: []int64{mib}, GCTables: []hotspot.GCTable{{Name: "card table", Bytes: 768 << 10}}}},
 	}
+	s.layOut(words{}, page)
 	var got []Owner
-	for _, g := range s.attribute() {
+	for _, g := range attributed(t, s) {
 		if g.vma.Writable() {
 			got = append(got, g.owner)
 		}
@@ -228,11 +233,11 @@ func TestMappingOwner(t *testing.T) {
 func TestFootprintOfTheKernelAlone(t *testing.T) {
 	vmas := []linux.VMA{mapping(page, 5*page, "rw-p"), {Start: 8 * page, End: 9 * page, Perms: "r--p", Inode: 3, Path: "/a/b.jar"}}
 	s := &scan{
-		target: &hotspot.Target{PID: 1}, vm: &hotspot.VM{}, vmas: vmas, rollup: linux.VMA{PSS: 5},
+		target: &process.Target{PID: 1}, jvm: openJ9{}, vmas: vmas, rollup: linux.VMA{PSS: 5},
 		runs: []linux.PageRun{{Start: page, End: 2 * page}, {Start: 8 * page, End: 10 * page}},
 	}
-	s.layout = newLayout(vmas, closed{}, page)
-	f := s.footprint(s.attribute())
+	s.layOut(closed{}, page)
+	f := s.footprint(attributed(t, s))
 	if f.RSSBytes != 3*page || f.PSSBytes != 5 {
 		t.Errorf("Rss %d, Pss %d", f.RSSBytes, f.PSSBytes)
 	}
@@ -241,7 +246,7 @@ func TestFootprintOfTheKernelAlone(t *testing.T) {
 	if files.ResidentBytes != page || rest.ResidentBytes != 2*page {
 		t.Errorf("files %d, rest %d", files.ResidentBytes, rest.ResidentBytes)
 	}
-	if want := []Child{{Name: "b.jar", ResidentBytes: page, Children: []Child{{Name: "read-only", ResidentBytes: page}}}}; !reflect.DeepEqual(files.Children, want) {
+	if want := []Child{{ID: "file:b.jar", Name: "b.jar", ResidentBytes: page, Children: []Child{{ID: "read-only", Name: "read-only", ResidentBytes: page}}}}; !reflect.DeepEqual(files.Children, want) {
 		t.Errorf("children %v", files.Children)
 	}
 }

@@ -3,9 +3,9 @@ package footprint_test
 import (
 	"testing"
 
-	"tare/internal/footprint"
-	"tare/internal/jvmtest"
-	"tare/internal/vmtest"
+	"tare.dev/tare/internal/footprint"
+	"tare.dev/tare/internal/testkit/jvmtest"
+	"tare.dev/tare/internal/testkit/vmtest"
 )
 
 // TestInMachine weighs on Linux 6.1, which has no PAGEMAP_SCAN, and cgroup v2.

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"sort"
 
-	"tare/internal/linux"
+	"tare.dev/tare/internal/linux"
 )
 
 // Offsets in glibc's struct malloc_state on 64 bits, since 2.26 (glibc:
@@ -23,7 +23,7 @@ const (
 	chunkFD        = 16 // offset of the forward link in a free chunk
 
 	maxArenas     = 4096
-	maxFreeChunks = 1 << 17
+	maxFreeChunks = 1 << 19
 )
 
 // arena is the state of one of glibc's arenas.
@@ -32,6 +32,9 @@ type arena struct {
 	systemBytes int64  // what it took from the kernel
 	freeBytes   int64  // in the top chunk and in bins; tcaches and fast bins count as used
 	free        []span // the same by address, in order
+	// cut says that not all of its free chunks were looked at: there are too
+	// many, or one lies in a page that is not resident.
+	cut bool
 }
 
 // mallocState is what is read of glibc's arenas: the main one first if it is
@@ -41,11 +44,16 @@ type mallocState struct {
 	arenas []arena
 }
 
+// cut says that not all free chunks were looked at.
+func (m *mallocState) cut() bool {
+	return slices.ContainsFunc(m.arenas, func(a arena) bool { return a.cut })
+}
+
 // readMalloc reads the arenas as they are now: what was read of the memory
 // before is forgotten.
-func (l *layout) readMalloc() mallocState {
+func (l *layout) readMalloc(runs []linux.PageRun) mallocState {
 	l.forget()
-	m := mallocState{heaps: l.arenaHeaps()}
+	m := mallocState{heaps: l.arenaHeaps(runs)}
 	seen := map[uint64]bool{}
 	left := maxFreeChunks
 	for _, h := range m.heaps {
@@ -66,9 +74,7 @@ func (l *layout) readMalloc() mallocState {
 // order puts the main arena first, which lies in the C library's data. A new
 // arena is put behind it into the ring, before all others.
 func (m *mallocState) order() {
-	main := slices.IndexFunc(m.arenas, func(a arena) bool {
-		return !slices.ContainsFunc(m.heaps, func(h arenaHeap) bool { return h.start <= a.at && a.at < h.start+arenaSize })
-	})
+	main := slices.IndexFunc(m.arenas, func(a arena) bool { return !m.inHeap(a.at) })
 	if main < 0 {
 		return
 	}
@@ -76,29 +82,56 @@ func (m *mallocState) order() {
 	slices.Reverse(m.arenas[1:])
 }
 
-const mainArena, arenasPart = "main arena", "arenas"
-
-// name is the name of the arena whose state lies at an address, "" when it is
-// not known.
-func (m *mallocState) name(at uint64) string {
-	i := slices.IndexFunc(m.arenas, func(a arena) bool { return a.at == at })
-	if i < 0 {
-		return ""
+// parts are the ids of the parts that arenas are, by the addresses of their
+// states.
+func (m *mallocState) parts() map[uint64]string {
+	out := make(map[uint64]string, len(m.arenas))
+	for i, a := range m.arenas {
+		out[a.at] = fmt.Sprintf("%s:%d", kindArena, i)
 	}
-	return fmt.Sprintf("arena %d", i)
+	return out
 }
 
 // claims are the heaps of the arenas.
 func (m *mallocState) claims() []claim {
+	parts := m.parts()
 	out := make([]claim, len(m.heaps))
 	for i, h := range m.heaps {
-		part := arenasPart
-		if name := m.name(h.arena); name != "" {
-			part += "/" + name
+		part := PartArenas
+		if id := parts[h.arena]; id != "" {
+			part = under(PartArenas, id)
 		}
 		out[i] = claim{h.span, Malloc, Layout, rankHeader, part}
 	}
 	return out
+}
+
+// mainArena claims what the main arena has outside of brk's heap: where brk
+// fails, it maps memory piece by piece, without a header (sysmalloc in glibc's
+// malloc/malloc.c). A mapping that holds one of its free chunks is such a piece,
+// unless more is known of it.
+func (l *layout) mainArena(m mallocState) []claim {
+	if len(m.arenas) == 0 || m.inHeap(m.arenas[0].at) {
+		return nil
+	}
+	var out []claim
+	end := uint64(0)
+	for _, f := range m.arenas[0].free { // in order
+		i := l.at(f.start)
+		if f.start < end || i < 0 || !anonymous(&l.vmas[i]) {
+			continue
+		}
+		v := &l.vmas[i]
+		out = append(out, claim{span{v.Start, v.End}, Malloc, Heuristic, rankTable, PartMainArena})
+		end = v.End
+	}
+	return out
+}
+
+// inHeap says that an address lies in a heap of an arena.
+func (m *mallocState) inHeap(at uint64) bool {
+	i := sort.Search(len(m.heaps), func(i int) bool { return m.heaps[i].start > at })
+	return i > 0 && at < m.heaps[i-1].start+arenaSize
 }
 
 // arenaTries is how often an arena is read that changes meanwhile: the last
@@ -176,15 +209,16 @@ func (l *layout) chunkSize(at uint64) (uint64, bool) {
 }
 
 // walkBin follows a bin's list of free chunks back to its head. The list may
-// change while it is read; it is then cut short.
+// change while it is read, and then leads to what is no chunk: it ends there.
 func (l *layout) walkBin(a *arena, head, at uint64, left *int) {
-	for ; at != head && *left > 0; *left-- {
-		size, ok := l.chunkSize(at)
-		if !ok {
+	for ; at != head; *left-- {
+		var fd [8]byte
+		if *left <= 0 || l.mem.ReadMem(fd[:], at+chunkFD) != nil {
+			a.cut = true
 			return
 		}
-		var fd [8]byte
-		if l.mem.ReadMem(fd[:], at+chunkFD) != nil {
+		size, ok := l.chunkSize(at)
+		if !ok {
 			return
 		}
 		a.free = append(a.free, span{at, at + size})
@@ -215,9 +249,9 @@ func residentIn(spans []span, runs []linux.PageRun, page uint64) (n int64) {
 // nameMalloc adds what the arenas say of themselves to the row of malloc.
 func (s *scan) nameMalloc(f *Footprint) {
 	r := f.row(Malloc)
-	r.Allocator = allocatorOf(s.vmas)
+	r.Allocator = s.allocator()
 	if d := s.vm.Direct; d != nil && d.Bytes > 0 {
-		r.count("direct buffers", d.Bytes)
+		r.count(PartDirectBuffers, d.Bytes)
 	}
 	if s.asked != nil && s.asked.Tracking != nil {
 		r.Children = append(r.Children, s.asked.Tracking.malloc(r.ResidentBytes))
@@ -233,42 +267,62 @@ func (s *scan) nameMalloc(f *Footprint) {
 	}
 	kept := residentIn(free, s.runs, s.layout.page)
 	s.malloc.nameUsed(r.Children)
-	r.Children = append(r.Children, Child{Name: "free, kept by glibc", ResidentBytes: min(kept, r.ResidentBytes)})
+	keptPart := newChild(PartFreeMalloc, min(kept, r.ResidentBytes))
 	r.Arenas, r.UsedBytes = len(s.malloc.arenas), &used
+	if s.malloc.cut() {
+		keptPart.How, r.UsedBytes = Heuristic, nil
+		f.Warnings = append(f.Warnings, cutNote)
+	}
+	r.Children = append(r.Children, keptPart)
 }
+
+// cutNote says what is not known where free chunks were not all looked at.
+const cutNote = "malloc: not all free chunks could be looked at, for there are too many of them or their pages are swapped out: glibc keeps at least as much as is shown, and how much is in use is not known"
 
 // nameUsed says of each arena what of it is in use.
 func (m *mallocState) nameUsed(children []Child) {
+	parts, used := m.parts(), map[string]int64{}
+	for i, a := range m.arenas {
+		if a.cut {
+			continue
+		}
+		used[parts[a.at]] = a.systemBytes - a.freeBytes
+		if i == 0 {
+			used[PartMainArena] = used[parts[a.at]]
+		}
+	}
+	setUsed(children, used)
+}
+
+// setUsed says of children, and theirs, what of them is in use, by their ids.
+func setUsed(children []Child, used map[string]int64) {
 	for i := range children {
 		c := &children[i]
-		if c.Name == arenasPart {
-			m.nameUsed(c.Children)
+		if n, ok := used[c.ID]; ok {
+			c.UsedBytes = &n
 		}
-		for n, a := range m.arenas {
-			if c.Name == m.name(a.at) || n == 0 && c.Name == mainArena {
-				used := a.systemBytes - a.freeBytes
-				c.UsedBytes = &used
-			}
+		if c.ID == PartArenas {
+			setUsed(c.Children, used)
 		}
 	}
 }
 
 // count adds a child of which the JVM counts what is allocated.
-func (r *Row) count(name string, bytes int64) {
-	r.Children = append(r.Children, Child{Name: name, ResidentBytes: min(bytes, r.ResidentBytes), How: Counted})
+func (r *Row) count(id string, bytes int64) {
+	c := newChild(id, min(bytes, r.ResidentBytes))
+	c.How = Counted
+	r.Children = append(r.Children, c)
 }
-
-// TrackedByJVM is the child of malloc that has what the JVM counts by its use.
-const TrackedByJVM = "tracked by the JVM"
 
 // malloc is what is allocated by malloc, by use, as a child of a row.
 func (t *Tracking) malloc(row int64) Child {
-	all := Child{Name: TrackedByJVM, How: Counted}
+	all := newChild(PartTracked, 0)
+	all.How = Counted
 	var sum int64
 	for _, c := range t.Categories {
 		if c.MallocBytes > 0 {
 			sum += c.MallocBytes
-			all.Children = append(all.Children, Child{Name: c.Name, ResidentBytes: min(c.MallocBytes, row), How: Counted})
+			all.Children = append(all.Children, Child{ID: kindTracked + ":" + c.Name, Name: c.Name, ResidentBytes: min(c.MallocBytes, row), How: Counted})
 		}
 	}
 	all.ResidentBytes = min(sum, row)

@@ -3,9 +3,12 @@ package footprint
 import (
 	"maps"
 	"reflect"
+	"slices"
 	"testing"
 
-	"tare/internal/linux"
+	"tare.dev/tare/internal/hotspot"
+	"tare.dev/tare/internal/linux"
+	"tare.dev/tare/internal/process"
 )
 
 // arenaWords lays out the state of an arena at an address: its top chunk, the
@@ -56,20 +59,20 @@ func threeArenas() ([]linux.VMA, words) {
 
 func TestReadMalloc(t *testing.T) {
 	vmas, w := threeArenas()
-	m := newLayout(vmas, w, page).readMalloc()
+	m := newLayout(vmas, w, page).readMalloc(allOf(vmas))
 	want := []arena{
-		{stateMain, 0x21000, 0x20000, []span{{0x201000, 0x221000}}},
-		{stateA, 0x21000, 0x4000, []span{{heapA + 0x8000, heapA + 0xb000}, {heapA + 0x20000, heapA + 0x21000}}},
-		{stateB, 0x21000, 0x11000, []span{{heapB + 0x10000, heapB + 0x21000}}},
+		{stateMain, 0x21000, 0x20000, []span{{0x201000, 0x221000}}, false},
+		{stateA, 0x21000, 0x4000, []span{{heapA + 0x8000, heapA + 0xb000}, {heapA + 0x20000, heapA + 0x21000}}, false},
+		{stateB, 0x21000, 0x11000, []span{{heapB + 0x10000, heapB + 0x21000}}, false},
 	}
 	if !reflect.DeepEqual(m.arenas, want) {
-		t.Errorf("got %x\nwant %x", m.arenas, want)
+		t.Errorf("got %+v\nwant %+v", m.arenas, want)
 	}
 	var parts []string
 	for _, c := range m.claims() {
 		parts = append(parts, c.part)
 	}
-	if want := []string{"arenas/arena 1", "arenas/arena 2"}; !reflect.DeepEqual(parts, want) {
+	if want := []string{"arenas/arena:1", "arenas/arena:2"}; !reflect.DeepEqual(parts, want) {
 		t.Errorf("parts %q, want %q", parts, want)
 	}
 }
@@ -78,10 +81,55 @@ func TestReadMalloc(t *testing.T) {
 func TestReadMallocPassesOverAnOddArena(t *testing.T) {
 	vmas, w := threeArenas()
 	w[stateB+stateSystemMem] = 0
-	m := newLayout(vmas, w, page).readMalloc()
+	m := newLayout(vmas, w, page).readMalloc(allOf(vmas))
 	if len(m.arenas) != 2 || m.arenas[0].at != stateMain || m.arenas[1].at != stateA {
-		t.Errorf("got %x", m.arenas)
+		t.Errorf("got %+v", m.arenas)
 	}
+}
+
+// A list of free chunks that is not followed to its end is said to be cut: then
+// it is not known how much is in use.
+func TestReadMallocCut(t *testing.T) {
+	for name, next := range map[string]uint64{
+		"a list without end":       heapA + 0x8000,
+		"a page that is not there": 1 << 40,
+	} {
+		vmas, w := threeArenas()
+		w[heapA+0x8000+chunkFD] = next
+		mem := present{w, vmas}
+		s := &scan{target: &process.Target{PID: 1}, vm: &hotspot.VM{}, vmas: vmas, runs: allOf(vmas), layout: newLayout(vmas, mem, page)}
+		if s.malloc = s.layout.readMalloc(s.runs); !s.malloc.cut() {
+			t.Errorf("%s: not cut: %+v", name, s.malloc.arenas)
+		}
+		f := &Footprint{Rows: []Row{{Owner: Malloc, ResidentBytes: 1 << 30}}}
+		s.nameMalloc(f)
+		r := f.row(Malloc)
+		free, ok := part(r.Children, PartFreeMalloc)
+		if !ok || free.How != Heuristic || r.UsedBytes != nil || !slices.Contains(f.Warnings, cutNote) {
+			t.Errorf("%s: row %+v, warnings %q", name, r, f.Warnings)
+		}
+	}
+}
+
+func part(children []Child, id string) (Child, bool) {
+	i := slices.IndexFunc(children, func(c Child) bool { return c.ID == id })
+	if i < 0 {
+		return Child{}, false
+	}
+	return children[i], true
+}
+
+// present is the memory of mappings alone.
+type present struct {
+	words
+	vmas []linux.VMA
+}
+
+func (m present) ReadMem(p []byte, addr uint64) error {
+	if (&layout{vmas: m.vmas}).at(addr) < 0 {
+		return linux.ErrNotResident
+	}
+	return m.words.ReadMem(p, addr)
 }
 
 // changing is a memory that is another one after some readings.
@@ -103,12 +151,12 @@ func TestReadMallocAgainWhenItChanges(t *testing.T) {
 	then := maps.Clone(before)
 	// The two free chunks were joined with the top chunk.
 	arenaWords(then, stateA, 0x21000, span{heapA + 0x8000, heapA + 0x21000}, nil, stateMain)
-	m := newLayout(vmas, &changing{before, 2, then}, page).readMalloc()
+	m := newLayout(vmas, &changing{before, 2, then}, page).readMalloc(allOf(vmas))
 	if len(m.arenas) != 3 || m.arenas[1].freeBytes != 0x19000 {
-		t.Errorf("got %x", m.arenas)
+		t.Errorf("got %+v", m.arenas)
 	}
 	// One that always changes ends, and counts no byte twice.
-	m = newLayout(vmas, &restless{words: before}, page).readMalloc()
+	m = newLayout(vmas, &restless{words: before}, page).readMalloc(allOf(vmas))
 	for _, a := range m.arenas {
 		if a.freeBytes > a.systemBytes {
 			t.Errorf("%d of %d bytes free", a.freeBytes, a.systemBytes)
@@ -144,7 +192,7 @@ func FuzzReadMalloc(f *testing.F) {
 		vmas, w := threeArenas()
 		at := stateA + uint64(word)*8%0x21000&^7
 		w[at] = value
-		m := newLayout(vmas, w, page).readMalloc()
+		m := newLayout(vmas, w, page).readMalloc(allOf(vmas))
 		for _, a := range m.arenas {
 			if a.freeBytes < 0 || a.freeBytes > a.systemBytes {
 				t.Errorf("%d of %d bytes free", a.freeBytes, a.systemBytes)
@@ -156,4 +204,12 @@ func FuzzReadMalloc(f *testing.F) {
 			}
 		}
 	})
+}
+
+// allOf says that all of the mappings is resident.
+func allOf(vmas []linux.VMA) (runs []linux.PageRun) {
+	for _, v := range vmas {
+		runs = append(runs, linux.PageRun{Start: v.Start, End: v.End})
+	}
+	return runs
 }

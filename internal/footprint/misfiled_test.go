@@ -9,10 +9,10 @@ import (
 	"strings"
 	"testing"
 
-	"tare/bench/results"
-	"tare/internal/hotspot"
-	"tare/internal/jvmtest"
-	"tare/internal/linux"
+	"tare.dev/tare/internal/linux"
+	"tare.dev/tare/internal/process"
+	"tare.dev/tare/internal/testkit/jvmtest"
+	"tare.dev/tare/internal/testkit/results"
 )
 
 var misfiledOut = flag.String("misfiled.out", "", "file for the table of misfiled pages, in Markdown")
@@ -142,7 +142,7 @@ func startService(t *testing.T, java string, options []string) *jvmtest.Process 
 func TestPagesAreFiledAsTheJVMSays(t *testing.T) {
 	var b strings.Builder
 	worst := 0.0
-	for _, major := range jvmtest.Majors {
+	for _, major := range jvmtest.Majors(t) {
 		for _, gc := range []string{"G1", "Serial"} {
 			for i, p := range programs {
 				if *misfiledOut == "" && (i == 0) == (gc == "G1") {
@@ -202,20 +202,20 @@ func fileTwice(t *testing.T, p program, major int, gc string) (jdk string, all m
 // and again by its native memory tracking at detail.
 func fileProcess(t *testing.T, pid int) (jdk string, all map[Owner]filing) {
 	proc := linux.NewFS("/proc")
-	target, err := hotspot.FindTarget(proc, pid)
+	target, err := process.Find(proc, pid)
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := newScan(proc, target)
-	mem := s.readJVM(proc)
+	mem := s.readJVM(t.Context(), proc)
 	defer mem.Close()
-	if err := s.readPages(proc); err != nil {
+	if err := s.readPages(t.Context(), proc); err != nil {
 		t.Fatal(err)
 	}
-	s.layout = newLayout(s.vmas, mem, uint64(os.Getpagesize()))
-	s.malloc = s.layout.readMalloc()
-	s.readStackPointers(proc)
-	alone := s.attribute()
+	s.layOut(mem, uint64(os.Getpagesize()))
+	s.malloc = s.layout.readMalloc(s.runs)
+	s.readStackPointers(t.Context(), proc)
+	alone := attributed(t, s)
 	if err := s.ask(t.Context(), Options{Proc: proc}); err != nil {
 		t.Fatal(err)
 	}
@@ -224,7 +224,10 @@ func fileProcess(t *testing.T, pid int) (jdk string, all map[Owner]filing) {
 	}
 	// What the JVM did not name is by the kernel's name for the mapping alone,
 	// nobody's: the layouts that a weighing goes by are what is judged here.
-	reference := partition(s.vmas, trackingClaims(s.regions, s.vm, rankTracking))
+	reference, err := partition(t.Context(), s.vmas, trackingClaims(s.regions, s.vm, rankTracking))
+	if err != nil {
+		t.Fatal(err)
+	}
 	all = misfiled(alone, reference, s.runs)
 	stacks := all[ThreadStacks]
 	stacks.kept = min(s.keptStacks(alone), stacks.foreign)

@@ -1,28 +1,27 @@
 package footprint
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
-	"strings"
 
-	"tare/internal/hotspot"
-	"tare/internal/linux"
+	"tare.dev/tare/internal/hotspot"
+	"tare.dev/tare/internal/linux"
 )
 
-// What is known of a JVM from outside alone: its memory is closed, or it does
-// not describe itself. Then the kernel's mappings, the performance data file,
-// and how JVMs lay out their address space must do.
+// countedHotSpot is a HotSpot JVM whose memory is closed, or does not describe
+// itself: the kernel's mappings, its performance data file, and how HotSpot lays
+// out its address space must do.
+type countedHotSpot struct {
+	vm hotspot.VM // without addresses
+	// heapSizes are the sizes that the heap may have.
+	heapSizes []int64
+}
 
-// readOutside reads the performance data file in place of the JVM's memory.
-func (s *scan) readOutside(proc linux.FS) {
-	s.outside = true
-	if s.target.Kind != hotspot.HotSpot {
-		return
-	}
-	_ = s.timed("performance data file", func() error {
-		f, err := hotspot.OpenPerfData(proc.Root(), s.target.PID)
+// readCounted reads the performance data file in place of the JVM's memory.
+func readCounted(r reading) jvm {
+	var c countedHotSpot
+	_ = r.timed("performance data file", func() error {
+		f, err := hotspot.OpenPerfData(r.proc.Root(), r.target.PID)
 		if err != nil {
 			return fmt.Errorf("%w; lost: the version, the heap's place and figures", err)
 		}
@@ -31,51 +30,40 @@ func (s *scan) readOutside(proc linux.FS) {
 		if err != nil {
 			return err
 		}
-		s.vm, s.heapSizes = hotspot.OutsideVM(data), data.HeapBytes()
+		c.vm, c.heapSizes = *hotspot.OutsideVM(data), data.HeapBytes()
 		return nil
 	})
+	return c
 }
 
-// closedMemory says what is lost with /proc/PID/mem, and what would open it.
-func closedMemory(pid int) error {
-	return fmt.Errorf("/proc/%d/mem: %w: %s; lost: the parts of the heap, class metadata and collector tables by address, malloc's own figures, stacks by thread (told by layout instead)",
-		pid, fs.ErrPermission, hotspot.MemoryLock())
+func (countedHotSpot) notes() []string { return nil }
+
+func (countedHotSpot) threads() []hotspot.JavaThread { return nil }
+
+func (c countedHotSpot) facts(l *layout) *hotspot.VM {
+	vm := c.vm
+	vm.Archive = l.archive()
+	if heap, ok := c.heap(l); ok {
+		vm.Heap = hotspot.Region{Start: heap.start, End: heap.end}
+	}
+	return &vm
 }
 
-// unknownJVM says what is not told apart in a JVM that is not HotSpot.
-func unknownJVM(kind hotspot.Kind) string {
-	switch kind {
-	case hotspot.OpenJ9:
-		return "this is OpenJ9, which does not describe itself in memory: its heap, classes and collector are one, as unattributed; files, stacks, compiled code (by its permissions) and glibc's malloc are told apart. OpenJ9 itself tells more: jcmd PID Dump.java"
-	case hotspot.NativeImage:
-		return "this is a GraalVM native image, which does not describe itself in memory: the heap is known as far as it lies beside the image's own; what else it maps is unattributed; code is part of its file. The program itself tells more when it was built with --enable-monitoring"
+// heap finds the heap's place by its size, unless the kernel names it.
+func (c countedHotSpot) heap(l *layout) (span, bool) {
+	if c.vm.Counters == nil || l.namesHeap() {
+		return span{}, false
 	}
-	return ""
+	return l.heapBySize(c.heapSizes, c.vm.Counters.HeapCapacity)
 }
 
-// muslNote says what musl's malloc does not tell: it maps groups of slots of
-// its own, among which its bookkeeping is kept from view.
-const muslNote = "its C library is musl, whose malloc is not told from other anonymous memory except for what lies in [heap]"
-
-// outsideClaims are the claims on a JVM that is known from outside alone.
-func (s *scan) outsideClaims() []claim {
-	if !s.outside {
-		return nil
+func (c countedHotSpot) claims(l *layout, stackSizes []int64) []claim {
+	out := l.executable()
+	if heap, ok := c.heap(l); ok {
+		out = append(out, claim{heap, JavaHeap, Layout, rankSpan, ""})
 	}
-	l := s.layout
-	out := append(l.executable(), l.imageHeap(s.target)...)
-	if s.target.Kind != hotspot.HotSpot {
-		return out
-	}
-	s.vm.Archive = l.archive()
-	if c := s.vm.Counters; c != nil && !l.namesHeap() {
-		if heap, ok := l.heapBySize(s.heapSizes, c.HeapCapacity); ok {
-			s.vm.Heap = hotspot.Region{Start: heap.start, End: heap.end}
-			out = append(out, claim{heap, JavaHeap, Layout, rankSpan, ""})
-		}
-	}
-	out = append(out, l.stacksBySize(s.stackSizes())...)
-	return append(out, l.byShape(s.vm.Major)...)
+	out = append(out, l.stacksBySize(stackSizes)...)
+	return append(out, l.byShape(c.vm.Major)...)
 }
 
 // executable finds compiled code: anonymous memory that may be executed.
@@ -111,16 +99,17 @@ func (l *layout) archive() hotspot.Region {
 // such, it is the one of which most nearly as much is accessible as the JVM has
 // committed; of two alike, that of the size which comes first.
 func (l *layout) heapBySize(sizes []int64, committed int64) (span, bool) {
+	pieces := l.pieces()
 	var best span
 	miss := int64(-1)
 	for i := range l.vmas {
 		for _, size := range sizes {
 			s := span{l.vmas[i].Start, l.vmas[i].Start + uint64(size)}
-			if !anonymous(&l.vmas[i]) || s.end <= s.start || !l.heapEndsAt(s.end) {
+			if !anonymous(&l.vmas[i]) || s.end <= s.start || s.end > pieces[i].end || !l.heapEndsAt(s.end) {
 				continue
 			}
-			accessible, ok := l.inOnePiece(i, s.end)
-			if off := max(accessible-committed, committed-accessible); ok && (miss < 0 || off < miss) {
+			accessible := l.accessibleBefore(pieces, s.end) - pieces[i].before
+			if off := max(accessible-committed, committed-accessible); miss < 0 || off < miss {
 				best, miss = s, off
 			}
 		}
@@ -134,25 +123,46 @@ func (l *layout) heapEndsAt(addr uint64) bool {
 	return l.at(addr-1) >= 0 && (addr == 4<<30 || l.endsAt(addr))
 }
 
-// inOnePiece says whether anonymous memory and archived objects reach from
-// mapping i to end without a gap, and how much of that is accessible.
-func (l *layout) inOnePiece(i int, end uint64) (accessible int64, ok bool) {
-	for ; i < len(l.vmas); i++ {
+// piece is a mapping as part of the memory that a heap can be made of.
+type piece struct {
+	end    uint64 // of the anonymous memory and archived objects without a gap from here on
+	before int64  // accessible bytes in all mappings below
+}
+
+// pieces are computed for all mappings at once: looking from each on would take
+// quadratic time.
+func (l *layout) pieces() []piece {
+	out := make([]piece, len(l.vmas))
+	for i := len(l.vmas) - 1; i >= 0; i-- {
 		v := &l.vmas[i]
-		if !anonymous(v) && mappingClaim(v).owner != CDS {
-			return 0, false
-		}
-		if v.Accessible() {
-			accessible += int64(min(v.End, end) - v.Start)
-		}
-		if v.End >= end {
-			return accessible, true
-		}
-		if i+1 == len(l.vmas) || l.vmas[i+1].Start != v.End {
-			break
+		switch {
+		case !anonymous(v) && mappingClaim(v).owner != CDS:
+			out[i].end = v.Start
+		case i+1 < len(l.vmas) && l.vmas[i+1].Start == v.End:
+			out[i].end = max(v.End, out[i+1].end)
+		default:
+			out[i].end = v.End
 		}
 	}
-	return 0, false
+	var sum int64
+	for i := range l.vmas {
+		out[i].before = sum
+		if v := &l.vmas[i]; v.Accessible() {
+			sum += int64(v.End - v.Start)
+		}
+	}
+	return out
+}
+
+// accessibleBefore is how many bytes below addr, which is mapped up to there, are
+// accessible.
+func (l *layout) accessibleBefore(pieces []piece, addr uint64) int64 {
+	i := l.at(addr - 1)
+	n := pieces[i].before
+	if v := &l.vmas[i]; v.Accessible() {
+		n += int64(addr - v.Start)
+	}
+	return n
 }
 
 // namesHeap says that a mapping is named as the heap, as ZGC's is.
@@ -190,7 +200,7 @@ func (l *layout) byShape(major int) []claim {
 		whole := i+1 == len(l.vmas) || v.End == end || l.vmas[i+1].End >= end && !l.vmas[i+1].Accessible()
 		switch {
 		case v.Start%arenaSize == 0 && whole:
-			out = append(out, claim{span{v.Start, end}, Malloc, Heuristic, rankTable, "arenas"})
+			out = append(out, claim{span{v.Start, end}, Malloc, Heuristic, rankTable, PartArenas})
 		case major >= 16:
 			out = append(out, claim{span{v.Start, end}, Metaspace, Heuristic, rankTable, ""})
 		default:
@@ -199,44 +209,4 @@ func (l *layout) byShape(major int) []claim {
 		i = l.at(end - 1)
 	}
 	return out
-}
-
-// imageHeap finds the heap of a native image: the objects that were built into
-// its file, and the address space that is reserved in one piece behind them
-// (substratevm: com.oracle.svm.core.genscavenge.AddressRangeCommittedMemoryProvider).
-func (l *layout) imageHeap(t *hotspot.Target) []claim {
-	if t.ImageHeap.Empty() {
-		return nil
-	}
-	var out []claim
-	last := -1
-	for i := range l.vmas {
-		v := &l.vmas[i]
-		if v.FileBacked() && strings.TrimSuffix(v.Path, " (deleted)") == strings.TrimSuffix(t.LibjvmPath, " (deleted)") && t.ImageHeap.Contains(v.Offset) {
-			out = append(out, claim{span{v.Start, v.End}, JavaHeap, Exact, rankVM, "image heap"})
-			last = i
-		}
-	}
-	if last < 0 {
-		return nil
-	}
-	for i := last + 1; i < len(l.vmas) && l.vmas[i].Start == l.vmas[i-1].End && anonymous(&l.vmas[i]); i++ {
-		out = append(out, claim{span{l.vmas[i].Start, l.vmas[i].End}, JavaHeap, Layout, rankSpan, "allocated"})
-	}
-	return out
-}
-
-// openOutside opens the memory of a JVM that does not describe itself: its C
-// library and its threads still do.
-func (s *scan) openOutside(proc linux.FS) *linux.Mem {
-	s.notes = append(s.notes, unknownJVM(s.target.Kind))
-	var mem *linux.Mem
-	_ = s.timed("memory", func() (err error) {
-		if mem, err = proc.OpenMem(s.target.PID, s.target.VMAs); errors.Is(err, fs.ErrPermission) {
-			return closedMemory(s.target.PID)
-		}
-		return err
-	})
-	s.readOutside(proc)
-	return mem
 }

@@ -5,26 +5,26 @@ import (
 	"os"
 	"testing"
 
-	"tare/internal/hotspot"
-	"tare/internal/jvmtest"
-	"tare/internal/linux"
+	"tare.dev/tare/internal/linux"
+	"tare.dev/tare/internal/process"
+	"tare.dev/tare/internal/testkit/jvmtest"
 )
 
 // weighOutside weighs as if the memory of the process were closed.
 func weighOutside(t *testing.T, pid int) *Footprint {
 	t.Helper()
 	proc := linux.NewFS("/proc")
-	target, err := hotspot.FindTarget(proc, pid)
+	target, err := process.Find(proc, pid)
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := newScan(proc, target)
-	s.readOutside(proc)
-	if err := s.readPages(proc); err != nil {
+	s.jvm = readCounted(reading{proc: proc, target: target, timed: s.timed})
+	if err := s.readPages(t.Context(), proc); err != nil {
 		t.Fatal(err)
 	}
-	s.layout = newLayout(s.vmas, closed{}, uint64(os.Getpagesize()))
-	return s.footprint(s.attribute())
+	s.layOut(closed{}, uint64(os.Getpagesize()))
+	return s.footprint(attributed(t, s))
 }
 
 // What the layout alone tells of a JVM agrees with what the JVM says of itself,
@@ -81,5 +81,28 @@ func checkAlike(t *testing.T, o Owner, a, b *Footprint) {
 	y, _ := b.Row(o)
 	if d := x.ResidentBytes - y.ResidentBytes; d > 768<<10 || d < -256<<10 {
 		t.Errorf("%s: %d bytes by the layout, %d by the JVM", o, x.ResidentBytes, y.ResidentBytes)
+	}
+}
+
+// The heap's place is where most nearly as much is accessible as is committed, of
+// the ranges of its size without a gap.
+func TestHeapBySize(t *testing.T) {
+	const a = 0x700000000000
+	archived := linux.VMA{Start: a + 3*mib, End: a + 4*mib, Perms: "rw-p", Inode: 5, Path: "/jdk/lib/server/classes.jsa"}
+	file := linux.VMA{Start: a + 22*mib, End: a + 23*mib, Perms: "r--p", Inode: 6, Path: "/lib/x.so"}
+	vmas := []linux.VMA{
+		mapping(a, a+2*mib, "rw-p"), mapping(a+2*mib, a+3*mib, "---p"), archived, // 4 MiB, 3 of them accessible
+		mapping(a+8*mib, a+9*mib, "rw-p"), mapping(a+9*mib, a+12*mib, "---p"), // 4 MiB, 1 accessible
+		mapping(a+16*mib, a+18*mib, "rw-p"), mapping(a+19*mib, a+20*mib, "rw-p"), // a gap
+		mapping(a+21*mib, a+22*mib, "rw-p"), file, mapping(a+23*mib, a+25*mib, "rw-p"), // a file between
+	}
+	l := newLayout(vmas, closed{}, page)
+	for committed, want := range map[int64]uint64{3 * mib: a, 4 * mib: a, mib: a + 8*mib, 0: a + 8*mib} {
+		if got, ok := l.heapBySize([]int64{4 * mib}, committed); !ok || got != (span{want, want + 4*mib}) {
+			t.Errorf("%d committed: %x, %v, want it at %x", committed, got, ok, uint64(want))
+		}
+	}
+	if got, ok := l.heapBySize([]int64{5 * mib}, 0); ok {
+		t.Errorf("no 5 MiB are in one piece, and found %x", got)
 	}
 }

@@ -62,8 +62,8 @@ func readEnd(r io.Reader) ([]byte, error) {
 	return text, nil
 }
 
-// lastWhole finds the last line that is whole in a record. Of what is not one,
-// it returns all, be it a document or not.
+// lastWhole finds the last whole line of a record. It returns a single document,
+// and anything that is no record, unchanged.
 func lastWhole(text []byte) []byte {
 	if json.Valid(text) {
 		return text

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"tare/internal/footprint"
+	"tare.dev/tare/internal/footprint"
 )
 
 // saved is a small footprint that adds up.

@@ -1,6 +1,7 @@
 package footprint
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 )
@@ -24,6 +25,10 @@ type tally struct {
 	parts                         map[string]*tally
 }
 
+// listedParts bounds the parts of a row that are told apart: a hostile process
+// maps tens of thousands of files.
+const listedParts = 4096
+
 func (t *tally) add(path string, g segment, resident int64) {
 	t.resident += resident
 	t.reserved += g.size()
@@ -36,22 +41,25 @@ func (t *tally) add(path string, g segment, resident int64) {
 	if t.parts == nil {
 		t.parts = map[string]*tally{}
 	}
-	name, rest, _ := strings.Cut(path, "/")
-	if t.parts[name] == nil {
-		t.parts[name] = &tally{}
+	id, rest, _ := strings.Cut(path, "/")
+	if t.parts[id] == nil && len(t.parts) >= listedParts {
+		id, rest = partFurther, ""
 	}
-	t.parts[name].add(rest, g, resident)
+	if t.parts[id] == nil {
+		t.parts[id] = &tally{}
+	}
+	t.parts[id].add(rest, g, resident)
 }
 
 // children turns the parts into children, largest first. A part that has
 // neither resident nor committed memory is left out.
 func (t *tally) children(promised bool) []Child {
 	var out []Child
-	for name, p := range t.parts {
+	for id, p := range t.parts {
 		if p.resident == 0 && (p.committed == 0 || !promised) {
 			continue
 		}
-		c := Child{Name: name, ResidentBytes: p.resident, Children: p.children(promised)}
+		c := Child{ID: id, Name: partName(id), ResidentBytes: p.resident, Children: p.children(promised)}
 		if promised {
 			committed, reserved := p.committed, p.reserved
 			c.CommittedBytes, c.ReservedBytes = &committed, &reserved
@@ -67,15 +75,15 @@ func sortChildren(c []Child) {
 		if a.ResidentBytes != b.ResidentBytes {
 			return int(min(max(b.ResidentBytes-a.ResidentBytes, -1), 1))
 		}
-		return strings.Compare(a.Name, b.Name)
+		return strings.Compare(a.ID, b.ID)
 	})
 }
 
 // ownerTally is the tally of a row.
 type ownerTally struct {
 	tally
-	anonymous, swap, huge int64
-	byHow                 map[How]int64
+	anonymous, shared, swap, huge, hugetlb int64
+	byHow                                  map[How]int64
 }
 
 // pages is what is known of the pages of a segment beside their number.
@@ -109,11 +117,14 @@ func (s *scan) kindsOf(segs []segment, counts []int64) []pages {
 }
 
 // addKinds adds the kinds of pages of a segment.
-func (t *ownerTally) addKinds(g segment, p pages) {
+func (t *ownerTally) addKinds(g segment, p pages, resident int64, shared bool) {
 	t.swap += p.swap
 	t.huge += p.huge
 	if g.vma.FileBacked() {
 		t.anonymous += p.anonymous
+	}
+	if shared {
+		t.shared += resident - p.anonymous
 	}
 }
 
@@ -128,10 +139,13 @@ func (s *scan) footprint(segs []segment) *Footprint {
 	kinds := s.kindsOf(segs, counts)
 	for i, g := range segs {
 		t := tallies[g.owner]
-		t.addKinds(g, kinds[i])
+		t.addKinds(g, kinds[i], counts[i], g.vma.InMemory(s.memoryDevices))
 		t.add(g.part, g, counts[i])
 		t.byHow[g.how] += counts[i]
 		total += counts[i]
+	}
+	for _, i := range largestOfMapping(segs, counts) {
+		tallies[segs[i].owner].hugetlb += segs[i].vma.Hugetlb
 	}
 	tallies[Unattributed].resident += outside
 	f := &Footprint{
@@ -155,12 +169,47 @@ func (s *scan) footprint(segs []segment) *Footprint {
 	for _, o := range owners {
 		f.Rows = append(f.Rows, tallies[o].row(o))
 	}
+	f.noteHugetlb()
+	for _, o := range owners {
+		f.doubt(o, tallies[o].byHow[Heuristic])
+	}
 	s.nameThreads(f, segs, counts)
 	s.nameMalloc(f)
 	if !s.series.lean() {
 		splitArchives(f.row(CDS), segs, kinds)
 	}
 	return f
+}
+
+// noteHugetlb says which rows have pages that Rss does not count.
+func (f *Footprint) noteHugetlb() {
+	for _, r := range f.Rows {
+		if r.HugetlbBytes > 0 {
+			f.Warnings = append(f.Warnings, fmt.Sprintf("%s: %.1f MiB more are in pages of hugetlbfs, which Rss does not count: the rows add up to Rss without them", r.Owner, float64(r.HugetlbBytes)/(1<<20)))
+		}
+	}
+}
+
+// doubts say what may be wrong where an owner is guessed.
+var doubts = map[Owner]string{
+	Metaspace:    "it lies behind known class metadata, or has the shape of metaspace: something else may have merged with it",
+	ThreadStacks: "it has the size of a stack, or a thread stands on it: how far the stack reaches is not known",
+	GC:           "it lies beside the collector's tables, or has the size of one: another allocator, or a library, may have mapped it",
+	Malloc:       "it is anonymous memory that an allocator is likely to have mapped: a library may have mapped it for itself",
+}
+
+// A doubt is named about more than doubtful bytes, and a part of Rss.
+const (
+	doubtful      = 1 << 20
+	doubtfulShare = 100
+)
+
+// doubt names the doubt about a row of which some bytes are guessed.
+func (f *Footprint) doubt(o Owner, guessed int64) {
+	why, ok := doubts[o]
+	if r := f.row(o); ok && r.How == Heuristic && guessed > max(doubtful, f.RSSBytes/doubtfulShare) {
+		f.Warnings = append(f.Warnings, fmt.Sprintf("%s: %.1f MiB are guessed: %s", o, float64(guessed)/(1<<20), why))
+	}
 }
 
 // splitArchives says of each file of an archive what of it was written to, most
@@ -175,9 +224,9 @@ func splitArchives(r *Row, segs []segment, kinds []pages) {
 	}
 	for i := range r.Children {
 		c := &r.Children[i]
-		n, ok := private[c.Name]
+		n, ok := private[c.ID]
 		if n = min(n, c.ResidentBytes); ok {
-			c.Children = []Child{{Name: "written to, private", ResidentBytes: n}, {Name: "as in the file, clean", ResidentBytes: c.ResidentBytes - n}}
+			c.Children = []Child{newChild(partWritten, n), newChild(partClean, c.ResidentBytes-n)}
 		}
 	}
 }
@@ -201,7 +250,7 @@ func largestOfMapping(segs []segment, counts []int64) []int {
 func (t *ownerTally) row(o Owner) Row {
 	r := Row{
 		Owner: o, ResidentBytes: t.resident, How: t.how(o),
-		AnonymousBytes: t.anonymous, SwapBytes: t.swap, HugeBytes: t.huge,
+		AnonymousBytes: t.anonymous, SharedMemoryBytes: max(0, t.shared), SwapBytes: t.swap, HugeBytes: t.huge, HugetlbBytes: t.hugetlb,
 		Children: t.children(promises[o]),
 	}
 	if promises[o] {

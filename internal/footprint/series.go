@@ -1,12 +1,14 @@
 package footprint
 
 import (
-	"tare/internal/hotspot"
-	"tare/internal/linux"
+	"tare.dev/tare/internal/hotspot"
+	"tare.dev/tare/internal/linux"
+	"tare.dev/tare/internal/process"
 )
 
-// Series is what weighings of one JVM, one after the other, keep from each
-// other: only what cannot change. The target must be found anew for each.
+// Series is what one weighing of a JVM keeps for the next: only what cannot
+// change. The target must be found anew for each weighing, and one must end before
+// the next begins: a Series is not for several at once.
 //
 // Unless Full is set it also leaves out what takes the kernel long to count
 // and says nothing of owners: then PSSBytes, RollupRSSBytes, AnonymousBytes,
@@ -36,7 +38,7 @@ type mapped struct {
 }
 
 // readVM reads the JVM, by tables that were read before.
-func (sr *Series) readVM(mem hotspot.Memory, t *hotspot.Target) (*hotspot.VM, error) {
+func (sr *Series) readVM(mem hotspot.Memory, t *process.Target) (*hotspot.VM, error) {
 	if sr == nil {
 		return hotspot.ReadVM(mem, t.LibjvmBase)
 	}
@@ -47,7 +49,7 @@ func (sr *Series) readVM(mem hotspot.Memory, t *hotspot.Target) (*hotspot.VM, er
 		}
 		sr.birth, sr.libjvm, sr.structs, sr.last = t.Birth, t.LibjvmBase, structs, nil
 	}
-	sr.last = hotspot.ReadVMAgain(mem, sr.structs, sr.last, !sr.Full)
+	sr.last = hotspot.ReadVMAgain(mem, t.LibjvmBase, sr.structs, sr.last, !sr.Full)
 	return sr.last, nil
 }
 

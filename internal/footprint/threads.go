@@ -1,21 +1,19 @@
 package footprint
 
 import (
+	"fmt"
 	"slices"
 	"sort"
 	"strings"
 )
-
-// LargestThreads is the child of thread stacks that has the largest by name.
-const LargestThreads = "largest by thread"
 
 // namedThreads is how many threads are listed by name.
 const namedThreads = 10
 
 // stack is the resident part of one thread's stack.
 type stack struct {
-	tid      int // 0 when no thread is known to stand on it
-	kind     string
+	tid      int    // 0 when no thread is known to stand on it
+	kind     string // the id of a part
 	resident int64
 }
 
@@ -30,7 +28,7 @@ func (s *scan) nameThreads(f *Footprint, segs []segment, counts []int64) {
 	}
 	var children []Child
 	for kind, n := range kinds {
-		children = append(children, Child{Name: kind, ResidentBytes: n})
+		children = append(children, newChild(kind, n))
 	}
 	sortChildren(children)
 	var named []Child
@@ -41,12 +39,14 @@ func (s *scan) nameThreads(f *Footprint, segs []segment, counts []int64) {
 		}
 		if st.tid != 0 {
 			if name := s.threadName(st.tid); name != "" {
-				named = append(named, Child{Name: name, ResidentBytes: st.resident})
+				named = append(named, Child{ID: fmt.Sprintf("%s:%d", kindThread, st.tid), Name: name, ResidentBytes: st.resident})
 			}
 		}
 	}
 	if len(named) > 0 {
-		children = append(children, Child{Name: LargestThreads, ResidentBytes: sum(named), Children: named})
+		largest := newChild(PartLargestThreads, sum(named))
+		largest.Children = named
+		children = append(children, largest)
 	}
 	f.Rows[i].Children = children
 }
@@ -67,12 +67,14 @@ func (s *scan) stacksOf(segs []segment, counts []int64) []stack {
 		kind string
 	}
 	var all []known
-	for _, t := range s.vm.Threads {
+	for _, t := range s.jvm.threads() {
 		tid := t.TID
 		if s.target.NSPID() != s.target.PID {
-			tid = 0 // an id of another PID namespace
+			// An id of another PID namespace: the thread is the one that stands
+			// on the stack, unless it was running.
+			tid = s.standsOn(span{t.Stack.Start, t.Stack.End})
 		}
-		all = append(all, known{span{t.Stack.Start, t.Stack.End}, tid, "Java and compiler threads"})
+		all = append(all, known{span{t.Stack.Start, t.Stack.End}, tid, partJavaThreads})
 	}
 	sort.Slice(all, func(i, j int) bool { return all[i].start < all[j].start })
 	var out []stack
@@ -92,29 +94,36 @@ func (s *scan) stacksOf(segs []segment, counts []int64) []stack {
 
 // otherStack is the stack of a thread that the JVM does not list.
 func (s *scan) otherStack(g segment, resident int64) stack {
-	for _, p := range s.sps {
-		if g.start <= p.sp && p.sp < g.end {
-			return stack{p.tid, threadKind(s.threadName(p.tid)), resident}
-		}
+	if tid := s.standsOn(g.span); tid != 0 {
+		return stack{tid, threadKind(s.threadName(tid)), resident}
 	}
 	if g.part != "" {
 		return stack{s.target.PID, g.part, resident}
 	}
-	return stack{0, "running or ended threads", resident}
+	return stack{0, partNoThread, resident}
 }
 
-// threadKind tells the JVM's own threads by their names (JDK:
+// standsOn is the thread whose stack pointer lies in a span, 0 without one.
+func (s *scan) standsOn(g span) int {
+	i := sort.Search(len(s.sps), func(i int) bool { return s.sps[i].sp >= g.start })
+	if i < len(s.sps) && s.sps[i].sp < g.end {
+		return s.sps[i].tid
+	}
+	return 0
+}
+
+// threadKind is the id of the part that a thread belongs to. It tells the JVM's own threads by their names (JDK:
 // src/hotspot/share/gc/shared/workerThread.cpp and others).
 func threadKind(name string) string {
 	switch {
 	case strings.HasPrefix(name, "VM "):
-		return "VM threads"
+		return partVMThreads
 	case strings.HasPrefix(name, "G1 "), strings.HasPrefix(name, "GC "), strings.HasPrefix(name, "GC_"),
 		strings.HasPrefix(name, "ParGC"), strings.HasPrefix(name, "CMS"), strings.HasPrefix(name, "Concurrent"),
 		strings.HasPrefix(name, "Gang worker"), strings.HasPrefix(name, "Z"), strings.HasPrefix(name, "Shenandoah"):
-		return "GC threads"
+		return PartGCThreads
 	}
-	return "native threads"
+	return partNative
 }
 
 func (s *scan) threadName(tid int) string {

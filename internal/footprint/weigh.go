@@ -1,6 +1,7 @@
 package footprint
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,8 +12,10 @@ import (
 	"syscall"
 	"time"
 
-	"tare/internal/hotspot"
-	"tare/internal/linux"
+	"tare.dev/tare/internal/attach"
+	"tare.dev/tare/internal/hotspot"
+	"tare.dev/tare/internal/linux"
+	"tare.dev/tare/internal/process"
 )
 
 // Options says how to weigh.
@@ -36,29 +39,31 @@ type Options struct {
 // scan is what was read of one JVM for one footprint.
 type scan struct {
 	proc    linux.FS
-	target  *hotspot.Target
+	target  *process.Target
 	series  *Series
-	vm      *hotspot.VM // what is known of it from outside when outside is set
-	outside bool        // the JVM's memory is closed, or does not describe it
-	// heapSizes are the sizes that the heap may have, where its place is not
-	// known.
-	heapSizes []int64
-	vmas      []linux.VMA
-	runs      []linux.PageRun
-	kinds     *linux.PageScan // nil where smaps had to be read
-	rollup    linux.VMA
-	regions   []hotspot.NMTRegion // of native memory tracking
-	mapped    []hotspot.NMTRegion // mappings of one use, of System.map
-	asked     *Asked              // nil without Options.Attach
-	layout    *layout
-	malloc    mallocState
-	sps       []stackPointer
-	cgroup    *Cgroup
-	host      *Host
-	time      time.Time
-	mu        sync.Mutex // guards sources while pages are read
-	sources   []Source
-	notes     []string
+	jvm     jvm
+	vm      *hotspot.VM // the facts of jvm
+	vmas    []linux.VMA
+	runs    []linux.PageRun
+	kinds   *linux.PageScan // nil where smaps had to be read
+	rollup  linux.VMA
+	regions []attach.NMTRegion // of native memory tracking
+	mapped  []attach.NMTRegion // mappings of one use, of System.map
+	asked   *Asked             // nil without Options.Attach
+	layout  *layout
+	malloc  mallocState
+	// memoryDevices are the file systems whose files lie in memory alone.
+	memoryDevices map[uint64]bool
+	// stackLimit is the size of stacks of threads that ask for none; 0 when it
+	// is not known.
+	stackLimit int64
+	sps        []stackPointer // in order of address
+	cgroup     *Cgroup
+	host       *Host
+	time       time.Time
+	mu         sync.Mutex // guards sources while pages are read
+	sources    []Source
+	notes      []string
 }
 
 // stackPointer is where a thread stands on its stack.
@@ -72,7 +77,7 @@ func Weigh(ctx context.Context, pid int, opts Options) (*Footprint, error) {
 	if opts.Proc == (linux.FS{}) {
 		opts.Proc = linux.NewFS("/proc")
 	}
-	target, err := hotspot.FindTarget(opts.Proc, pid)
+	target, err := process.Find(opts.Proc, pid)
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +86,7 @@ func Weigh(ctx context.Context, pid int, opts Options) (*Footprint, error) {
 
 // WeighTarget weighs a JVM that was found just now: with the mappings that it
 // was found with.
-func WeighTarget(ctx context.Context, target *hotspot.Target, opts Options) (*Footprint, error) {
+func WeighTarget(ctx context.Context, target *process.Target, opts Options) (*Footprint, error) {
 	if opts.Proc == (linux.FS{}) {
 		opts.Proc = linux.NewFS("/proc")
 	}
@@ -89,7 +94,7 @@ func WeighTarget(ctx context.Context, target *hotspot.Target, opts Options) (*Fo
 	// What was read of a process that has ended meanwhile is not to be
 	// trusted, nor are the errors that it caused.
 	if !target.StillThere(opts.Proc) || errors.Is(err, syscall.ESRCH) || errors.Is(err, errNoPages) {
-		return nil, fmt.Errorf("process %d ended while it was weighed: %w", target.PID, hotspot.ErrNoProcess)
+		return nil, fmt.Errorf("process %d ended while it was weighed: %w", target.PID, process.ErrNoProcess)
 	}
 	if errors.Is(err, fs.ErrPermission) {
 		return nil, target.Closed("pages")
@@ -97,11 +102,15 @@ func WeighTarget(ctx context.Context, target *hotspot.Target, opts Options) (*Fo
 	return f, err
 }
 
-func newScan(proc linux.FS, target *hotspot.Target) *scan {
-	return &scan{proc: proc, target: target, vm: &hotspot.VM{}, vmas: target.VMAs}
+// muslNote says what musl's malloc does not tell: it maps groups of slots of
+// its own, among which its bookkeeping is kept from view.
+const muslNote = "its C library is musl, whose malloc is not told from other anonymous memory except for what lies in [heap]"
+
+func newScan(proc linux.FS, target *process.Target) *scan {
+	return &scan{proc: proc, target: target, vmas: target.VMAs}
 }
 
-func weigh(ctx context.Context, target *hotspot.Target, opts Options) (*Footprint, error) {
+func weigh(ctx context.Context, target *process.Target, opts Options) (*Footprint, error) {
 	start := time.Now()
 	s := newScan(opts.Proc, target)
 	s.series = opts.Series
@@ -111,20 +120,25 @@ func weigh(ctx context.Context, target *hotspot.Target, opts Options) (*Footprin
 	// The kernel takes long to count pages, and reading the JVM does not
 	// depend on them.
 	pages := make(chan error, 1)
-	go func() { pages <- s.readPages(opts.Proc) }()
-	mem := s.readJVM(opts.Proc)
+	go func() { pages <- s.readPages(ctx, opts.Proc) }()
+	mem := s.readJVM(ctx, opts.Proc)
 	if mem != nil {
 		defer mem.Close()
-		s.readStackPointers(opts.Proc)
+		s.readStackPointers(ctx, opts.Proc)
 	}
-	if err := <-pages; err != nil {
+	s.readStackLimit(opts.Proc)
+	_ = s.timed("mounts", func() (err error) {
+		s.memoryDevices, err = opts.Proc.MemoryDevices(s.target.PID)
+		return err
+	})
+	if err := errors.Join(<-pages, ctx.Err()); err != nil {
 		return nil, err
 	}
 	if len(s.runs) == 0 {
 		return nil, errNoPages
 	}
-	s.layout = newLayout(s.vmas, memoryOf(mem), uint64(os.Getpagesize()))
-	s.malloc = s.layout.readMalloc()
+	s.layOut(memoryOf(mem), uint64(os.Getpagesize()))
+	s.malloc = s.layout.readMalloc(s.runs)
 	s.readCgroup(opts.Proc)
 	if !s.series.lean() {
 		s.readHost(opts.Proc)
@@ -135,7 +149,11 @@ func weigh(ctx context.Context, target *hotspot.Target, opts Options) (*Footprin
 			return nil, err
 		}
 	}
-	f := s.footprint(s.attribute())
+	segs, err := s.attribute(ctx)
+	if err != nil {
+		return nil, err
+	}
+	f := s.footprint(segs)
 	f.Millis = float64(time.Since(start).Microseconds()) / 1000
 	return f, nil
 }
@@ -149,7 +167,22 @@ type closed struct{}
 
 func (closed) ReadMem([]byte, uint64) error { return fs.ErrPermission }
 
-func memoryOf(m *linux.Mem) hotspot.Memory {
+// memory is the memory of the process, which nothing more is read of once the
+// context has ended: a hostile process leads a reader from page to page.
+type memory struct {
+	*linux.Mem
+	ctx context.Context
+}
+
+// ReadMem fills p from address addr.
+func (m *memory) ReadMem(p []byte, addr uint64) error {
+	if err := m.ctx.Err(); err != nil {
+		return err
+	}
+	return m.Mem.ReadMem(p, addr)
+}
+
+func memoryOf(m *memory) hotspot.Memory {
 	if m == nil {
 		return closed{}
 	}
@@ -171,51 +204,40 @@ func (s *scan) timed(name string, read func() error) error {
 	return err
 }
 
-// readJVM reads what the JVM's memory says. Where that is closed, or says
-// nothing, the view from outside must do, and that is said.
-func (s *scan) readJVM(proc linux.FS) *linux.Mem {
-	if s.target.Kind != hotspot.HotSpot {
-		return s.openOutside(proc)
-	}
-	var mem *linux.Mem
-	err := s.timed("vmStructs", func() (err error) {
-		if mem, err = proc.OpenMem(s.target.PID, s.target.VMAs); errors.Is(err, fs.ErrPermission) {
-			return closedMemory(s.target.PID)
+// readJVM reads what the JVM says of itself. The memory is nil where it is closed.
+func (s *scan) readJVM(ctx context.Context, proc linux.FS) (mem *memory) {
+	open := func() (hotspot.Memory, error) {
+		opened, err := proc.OpenMem(s.target.PID, s.target.VMAs)
+		if errors.Is(err, fs.ErrPermission) {
+			return nil, closedMemory(s.target.PID)
 		}
 		if err != nil {
-			return err
+			return nil, err
 		}
-		vm, err := s.series.readVM(mem, s.target)
-		if err != nil {
-			return fmt.Errorf("this JVM does not describe itself: %w; lost: the parts of the heap, class metadata, collector tables and Java threads by address (told by layout instead)", err)
-		}
-		s.vm = vm
-		return nil
-	})
-	if err != nil {
-		s.readOutside(proc)
+		mem = &memory{opened, ctx}
+		return mem, nil
 	}
-	s.notes = append(s.notes, problemNotes(s.vm)...)
+	s.jvm = kinds[s.target.Kind](reading{proc: proc, target: s.target, series: s.series, open: open, timed: s.timed})
+	s.notes = append(s.notes, s.jvm.notes()...)
 	return mem
 }
 
-// problemNotes says what could not be read in the JVM; of a JVM that is still
-// starting, only that.
-func problemNotes(vm *hotspot.VM) []string {
-	var notes []string
-	for _, p := range vm.Problems {
-		if errors.Is(p, hotspot.ErrStarting) {
-			return []string{"the JVM is still starting and has no heap yet: weigh it again"}
-		}
-		notes = append(notes, "not readable in the JVM: "+p.Error())
-	}
-	return notes
+// closedMemory says what is lost with /proc/PID/mem, and what would open it.
+func closedMemory(pid int) error {
+	return fmt.Errorf("/proc/%d/mem: %w: %s; lost: the parts of the heap, class metadata and collector tables by address, malloc's own figures, stacks by thread (told by layout instead)",
+		pid, fs.ErrPermission, process.MemoryLock())
+}
+
+// layOut takes the layout of the address space, and what it adds to the facts.
+func (s *scan) layOut(mem hotspot.Memory, page uint64) {
+	s.layout = newLayout(s.vmas, mem, page)
+	s.vm = s.jvm.facts(s.layout)
 }
 
 // readPages reads the resident pages, and meanwhile the kernel's own sum to
 // compare: of the same moment, and in half the time, for the kernel walks over
 // every page for each.
-func (s *scan) readPages(proc linux.FS) error {
+func (s *scan) readPages(ctx context.Context, proc linux.FS) error {
 	summed := make(chan struct{})
 	go func() {
 		defer close(summed)
@@ -228,7 +250,7 @@ func (s *scan) readPages(proc linux.FS) error {
 			return err
 		})
 	}()
-	err := s.readMapped(proc)
+	err := s.readMapped(ctx, proc)
 	<-summed
 	return err
 }
@@ -240,10 +262,10 @@ const maxScans = 3
 // readMapped reads the resident pages in the mappings that the target was found
 // with. Where pages lie outside of them, or where nothing could be touched, the
 // JVM has mapped memory since, and both are read again.
-func (s *scan) readMapped(proc linux.FS) error {
+func (s *scan) readMapped(ctx context.Context, proc linux.FS) error {
 	for scans := 1; ; scans++ {
 		s.time = time.Now()
-		if err := s.readOnce(proc); err != nil {
+		if err := s.readOnce(ctx, proc); err != nil {
 			return err
 		}
 		if scans == maxScans || !linux.Strays(s.runs, s.vmas) {
@@ -264,27 +286,27 @@ func sameMapping(a, b linux.VMA) bool {
 	return a.Start == b.Start && a.End == b.End && a.Perms == b.Perms && a.Inode == b.Inode
 }
 
-func (s *scan) readOnce(proc linux.FS) error {
+func (s *scan) readOnce(ctx context.Context, proc linux.FS) error {
 	if s.series.lean() {
-		return s.readMappedPages(proc, func() ([]linux.VMA, error) { return s.series.mappings(proc, s.target.PID, s.vmas) })
+		return s.readMappedPages(ctx, proc, func() ([]linux.VMA, error) { return s.series.mappings(proc, s.target.PID, s.vmas) })
 	}
-	err := s.scanPages(proc)
+	err := s.scanPages(ctx, proc)
 	if errors.Is(err, linux.ErrNoPagemapScan) {
 		s.time = time.Now()
-		err = s.readMappedPages(proc, func() ([]linux.VMA, error) { return proc.Smaps(s.target.PID) })
+		err = s.readMappedPages(ctx, proc, func() ([]linux.VMA, error) { return proc.Smaps(s.target.PID) })
 	}
 	return err
 }
 
 // scanPages reads the pages by kind, in the mappings that the target was found
 // with.
-func (s *scan) scanPages(proc linux.FS) error {
+func (s *scan) scanPages(ctx context.Context, proc linux.FS) error {
 	if allocatorOf(s.vmas) != "" { // its mappings are known by their flags
 		return linux.ErrNoPagemapScan
 	}
 	var unable error
 	err := s.timed("page map", func() error {
-		kinds, err := proc.ScanPages(s.target.PID, s.vmas)
+		kinds, err := proc.ScanPages(ctx, s.target.PID, s.vmas)
 		if errors.Is(err, linux.ErrNoPagemapScan) {
 			unable = err // smaps does it
 			return nil
@@ -298,7 +320,7 @@ func (s *scan) scanPages(proc linux.FS) error {
 }
 
 // readMappedPages reads the mappings and the resident pages of them.
-func (s *scan) readMappedPages(proc linux.FS, mappings func() ([]linux.VMA, error)) error {
+func (s *scan) readMappedPages(ctx context.Context, proc linux.FS, mappings func() ([]linux.VMA, error)) error {
 	if err := s.timed("smaps", func() (err error) {
 		s.vmas, err = mappings()
 		return err
@@ -306,23 +328,28 @@ func (s *scan) readMappedPages(proc linux.FS, mappings func() ([]linux.VMA, erro
 		return err
 	}
 	return s.timed("page map", func() (err error) {
-		s.runs, err = proc.ResidentPages(s.target.PID, s.vmas)
+		s.runs, err = proc.ResidentPages(ctx, s.target.PID, s.vmas)
 		return err
 	})
 }
 
 // readStackPointers reads the stack pointers of the threads that the JVM's
-// thread list does not hold: collector, VM and native threads.
-func (s *scan) readStackPointers(proc linux.FS) {
+// thread list does not hold: collector, VM and native threads. In a container the
+// list has ids of another PID namespace: there it reads those of all threads, and
+// they tell which thread has which stack.
+func (s *scan) readStackPointers(ctx context.Context, proc linux.FS) {
 	known := map[int]bool{}
 	if s.target.NSPID() == s.target.PID { // else the ids are of two namespaces
-		for _, t := range s.vm.Threads {
+		for _, t := range s.jvm.threads() {
 			known[t.TID] = true
 		}
 	}
 	_ = s.timed("thread stacks", func() error {
 		tids, err := proc.TIDs(s.target.PID)
 		for _, tid := range tids {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
 			if known[tid] {
 				continue
 			}
@@ -332,16 +359,18 @@ func (s *scan) readStackPointers(proc linux.FS) {
 				s.sps = append(s.sps, stackPointer{tid, sp})
 			}
 		}
+		slices.SortFunc(s.sps, func(a, b stackPointer) int { return cmp.Compare(a.sp, b.sp) })
 		return err
 	})
 }
 
 // attribute gives every segment of the mappings its owner.
-func (s *scan) attribute() []segment {
+func (s *scan) attribute(ctx context.Context) ([]segment, error) {
 	l := s.layout
-	claims := append(vmClaims(s.vm), s.outsideClaims()...)
+	claims := s.jvm.claims(l, s.stackSizes())
 	claims = append(claims, trackingClaims(s.regions, s.vm, rankTracking)...)
 	claims = append(claims, s.malloc.claims()...)
+	claims = append(claims, l.mainArena(s.malloc)...)
 	claims = append(claims, l.libraryData()...)
 	claims = append(claims, l.stacks(s.sps, s.stackSizes())...)
 	if space, ok := l.classSpace(s.vm); ok {
@@ -350,16 +379,48 @@ func (s *scan) attribute() []segment {
 	cell := cellSize(s.vm.Major)
 	claims = append(claims, l.metadata(s.vm.Classes, cell)...)
 	claims = append(claims, l.metadata(s.vm.Metadata, cell)...)
-	segs := partition(s.vmas, claims)
+	segs, err := partition(ctx, s.vmas, claims)
+	if err != nil {
+		return nil, err
+	}
 	claims = append(claims, s.claimsByLook(segs)...)
 	// These come after the look: the kernel joins malloc's large chunks to a
 	// mapping of the JVM's, which then has one use that the JVM knows.
-	segs = partition(s.vmas, append(claims, trackingClaims(s.mapped, s.vm, rankMapped)...))
-	if name := allocatorOf(s.vmas); name != "" {
+	segs, err = partition(ctx, s.vmas, append(claims, trackingClaims(s.mapped, s.vm, rankMapped)...))
+	if err != nil {
+		return nil, err
+	}
+	if name := s.allocator(); name != "" {
 		giveToAllocator(segs, name)
 	}
-	adoptNeighbours(segs)
-	return segs
+	if s.vm.Collector != "Epsilon" { // which has no tables
+		adoptNeighbours(segs)
+	}
+	return segs, nil
+}
+
+// tableKnown says how a table is known by its size. glibc's malloc leaves headers
+// that tell its chunks from tables; another allocator's are not told from them.
+func (s *scan) tableKnown() How {
+	if s.target.Musl || s.allocator() != "" {
+		return Heuristic
+	}
+	return Layout
+}
+
+// allocator names what takes the place of glibc's malloc, "" when nothing does.
+// A library that is mapped need not: where glibc's arenas hold what a JVM
+// allocates, they are in use.
+func (s *scan) allocator() string {
+	const little = 1 << 20
+	var glibc int64
+	for _, a := range s.malloc.arenas {
+		glibc += a.systemBytes
+	}
+	if glibc > little {
+		return ""
+	}
+	return allocatorOf(s.vmas)
 }
 
 // claimsByLook are the claims on what is nobody's yet, by its content or its
@@ -367,35 +428,77 @@ func (s *scan) attribute() []segment {
 func (s *scan) claimsByLook(segs []segment) []claim {
 	l := s.layout
 	tables := gcTables(s.vm, l.page)
-	out := l.claimTables(segs, tables, s.stackSizes())
-	named := out
+	out := l.claimTables(segs, tables, s.stackSizes(), s.tableKnown())
+	probes := allProbes
+	named := queue(pointers(out)) // disjoint, in order, and not what is added below
 	for _, g := range segs {
-		if g.owner != Unattributed || !g.vma.Writable() ||
-			// It may have the size of a stack, too.
-			slices.ContainsFunc(named, func(c claim) bool { return c.start <= g.start && g.end <= c.end }) {
+		if g.owner != Unattributed || !g.vma.Writable() {
 			continue
+		}
+		if c := named.front(g.start); c != nil && c.start <= g.start && g.end <= c.end {
+			continue // it may have the size of a stack, too
 		}
 		i := l.at(g.start)
 		table, isTable := l.sideTable(i, tables)
 		isTable = isTable && !l.guardedStack(i, s.stackSizes())
 		// A table is large, and searching it for chunks takes long.
 		if _, chunk := l.chunkAt(g.start); chunk || !isTable || table != g.span {
-			out = append(out, l.chunks(g.span)...)
+			out = append(out, l.chunks(g.span, &probes)...)
 		}
 		if isTable && table.start >= g.start {
-			out = append(out, claim{table, GC, Layout, rankTable, ""}) // which one is a guess
-		} else if l.looksLikeStack(i, s.stackSizes()) {
-			out = append(out, claim{g.span, ThreadStacks, Layout, rankStack, ""})
+			out = append(out, claim{table, GC, s.tableKnown(), rankTable, ""}) // which one is a guess
+		} else if how, ok := l.stackBySize(i, s.stackSizes()); ok {
+			out = append(out, claim{g.span, ThreadStacks, how, rankStack, ""})
 		}
 	}
+	doubtTables(out, tableBytes(s.vm))
 	return out
+}
+
+// doubtTables says that tables are guessed where more has their sizes than the
+// collector can have.
+func doubtTables(claims []claim, most int64) {
+	var sum int64
+	for _, c := range claims {
+		if c.owner == GC && c.part != partMarkStacks {
+			sum += c.size()
+		}
+	}
+	for i := range claims {
+		if sum > most && claims[i].owner == GC {
+			claims[i].how = Heuristic
+		}
+	}
 }
 
 // stackSizes are the sizes that a thread's stack may have: the JVM's
 // defaults, and what pthreads without an own size get.
 func (s *scan) stackSizes() []int64 {
-	const pthreadDefault = 8 << 20
-	return append(append([]int64{}, s.vm.StackBytes...), pthreadDefault)
+	sizes := slices.Clone(s.vm.StackBytes)
+	if s.stackLimit > 0 {
+		sizes = append(sizes, s.stackLimit)
+	}
+	return sizes
+}
+
+// readStackLimit reads the size that the C library gives the stack of a thread
+// that asks for none: glibc the limit at the start of the process, or 2 MiB
+// without one (ARCH_STACK_DEFAULT_SIZE in nptl), musl 128 KiB.
+func (s *scan) readStackLimit(proc linux.FS) {
+	const unlimited, musl = 2 << 20, 128 << 10
+	_ = s.timed("limits", func() error {
+		n, err := proc.StackLimit(s.target.PID)
+		switch {
+		case err != nil:
+			return err
+		case s.target.Musl:
+			n = musl
+		case n == linux.Unlimited:
+			n = unlimited
+		}
+		s.stackLimit = int64(alignUp(uint64(n), uint64(os.Getpagesize())))
+		return nil
+	})
 }
 
 // adoptNeighbours gives anonymous memory that is still nobody's to the

@@ -10,22 +10,35 @@ import (
 	"syscall"
 	"testing"
 
-	"tare/internal/footprint"
-	"tare/internal/hotspot"
-	"tare/internal/jvmtest"
-	"tare/internal/linux"
-	"tare/internal/polltest"
+	"tare.dev/tare/internal/attach"
+	"tare.dev/tare/internal/footprint"
+	"tare.dev/tare/internal/hotspot"
+	"tare.dev/tare/internal/linux"
+	"tare.dev/tare/internal/process"
+	"tare.dev/tare/internal/testkit/jvmtest"
+	"tare.dev/tare/internal/testkit/polltest"
 )
 
+// weigh weighs a JVM that nothing is guessed of.
 func weigh(t *testing.T, pid int, attach bool) *footprint.Footprint {
+	t.Helper()
+	f := weighDoubting(t, pid, attach)
+	if len(f.Warnings) > 0 {
+		t.Errorf("warnings: %q", f.Warnings)
+	}
+	return f
+}
+
+// weighDoubting weighs a JVM that something may be guessed of.
+func weighDoubting(t *testing.T, pid int, attach bool) *footprint.Footprint {
 	t.Helper()
 	f, err := footprint.Weigh(context.Background(), pid, footprint.Options{Attach: attach})
 	if err != nil {
 		t.Fatal(err)
 	}
 	checkSum(t, f)
-	if len(f.Warnings) > 0 {
-		t.Errorf("warnings: %q", f.Warnings)
+	for _, r := range f.Rows {
+		checkIDs(t, r.Children)
 	}
 	for _, s := range f.Sources {
 		if s.Error != nil {
@@ -49,6 +62,20 @@ func checkSum(t *testing.T, f *footprint.Footprint) {
 	}
 }
 
+// checkIDs checks that each part has an id of its own among its neighbours, and
+// that none has a name which this package does not know.
+func checkIDs(t *testing.T, children []footprint.Child) {
+	t.Helper()
+	seen := map[string]bool{}
+	for _, c := range children {
+		if c.ID == "" || seen[c.ID] || strings.HasPrefix(c.ID, "other:") {
+			t.Errorf("part %q has the id %q", c.Name, c.ID)
+		}
+		seen[c.ID] = true
+		checkIDs(t, c.Children)
+	}
+}
+
 func row(t *testing.T, f *footprint.Footprint, o footprint.Owner) footprint.Row {
 	t.Helper()
 	r, ok := f.Row(o)
@@ -62,7 +89,7 @@ func row(t *testing.T, f *footprint.Footprint, o footprint.Owner) footprint.Row 
 // without touching the JVM, and the parts are those that the JVM's own
 // tracking names.
 func TestWeighAgreesWithNativeMemoryTracking(t *testing.T) {
-	for _, major := range jvmtest.Majors {
+	for _, major := range jvmtest.Majors(t) {
 		for _, gc := range []string{"G1", "Serial", "Parallel"} {
 			t.Run(fmt.Sprintf("jdk%d/%s", major, gc), func(t *testing.T) {
 				p := jvmtest.StartFiller(t, jvmtest.Java(t, major), []string{
@@ -98,27 +125,27 @@ func checkParts(t *testing.T, major int, gc string, f *footprint.Footprint) {
 	for _, r := range f.Rows {
 		parts[r.Owner] = map[string]int64{}
 		for _, c := range r.Children {
-			parts[r.Owner][c.Name] = c.ResidentBytes
+			parts[r.Owner][c.ID] = c.ResidentBytes
 			if c.ResidentBytes > r.ResidentBytes {
 				t.Errorf("%s: %s has %d of %d bytes", r.Owner, c.Name, c.ResidentBytes, r.ResidentBytes)
 			}
 		}
 	}
 	want := map[footprint.Owner][]string{
-		footprint.ThreadStacks: {"Java and compiler threads", "VM threads", "largest by thread"},
-		footprint.Malloc:       {"arenas", "free, kept by glibc"},
-		footprint.MappedFiles:  {"libjvm.so"},
-		footprint.CodeCache:    {"JVM's own code"},
+		footprint.ThreadStacks: {"java-threads", "vm-threads", footprint.PartLargestThreads},
+		footprint.Malloc:       {footprint.PartArenas, footprint.PartFreeMalloc},
+		footprint.MappedFiles:  {footprint.FilePart("libjvm.so")},
+		footprint.CodeCache:    {footprint.PartJVMCode},
 		footprint.JavaHeap:     {"young"},
 	}
 	switch {
 	case gc != "G1":
-		want[footprint.JavaHeap] = []string{"eden"}
+		want[footprint.JavaHeap] = []string{footprint.PartEden}
 	case major == 8: // which does not describe G1's regions
 		delete(want, footprint.JavaHeap)
 	}
 	if major == 8 {
-		want[footprint.CodeCache] = []string{"all code"}
+		want[footprint.CodeCache] = []string{"all-code"}
 	}
 	for owner, names := range want {
 		for _, name := range names {
@@ -229,7 +256,7 @@ func TestAttachIsRefusedWhereItWouldKill(t *testing.T) {
 	_, err := footprint.Weigh(context.Background(), p.PID(), footprint.Options{Attach: true})
 	// With -Xrs a JVM listens from the start, so that the attach succeeds
 	// without a signal; either way the JVM lives.
-	if err != nil && !errors.Is(err, hotspot.ErrUnsafe) {
+	if err != nil && !errors.Is(err, attach.ErrUnsafe) {
 		t.Errorf("error %v", err)
 	}
 	weigh(t, p.PID(), false)
@@ -242,7 +269,7 @@ func TestAttachIsRefusedWhenStopped(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = p.Process.Signal(syscall.SIGCONT) })
 	polltest.UntilState(t, p.PID(), 'T')
-	if _, err := footprint.Weigh(context.Background(), p.PID(), footprint.Options{Attach: true}); !errors.Is(err, hotspot.ErrUnsafe) {
+	if _, err := footprint.Weigh(context.Background(), p.PID(), footprint.Options{Attach: true}); !errors.Is(err, attach.ErrUnsafe) {
 		t.Errorf("error %v, want ErrUnsafe", err)
 	}
 	weigh(t, p.PID(), false)
@@ -250,7 +277,7 @@ func TestAttachIsRefusedWhenStopped(t *testing.T) {
 
 func TestWhatIsNoJVM(t *testing.T) {
 	_, err := footprint.Weigh(context.Background(), 1<<22+1, footprint.Options{})
-	if !errors.Is(err, hotspot.ErrNoProcess) {
+	if !errors.Is(err, process.ErrNoProcess) {
 		t.Errorf("no process: %v", err)
 	}
 	cat := exec.Command("cat")
@@ -261,12 +288,12 @@ func TestWhatIsNoJVM(t *testing.T) {
 	if err := cat.Start(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := footprint.Weigh(context.Background(), cat.Process.Pid, footprint.Options{}); !errors.Is(err, hotspot.ErrNotJVM) {
+	if _, err := footprint.Weigh(context.Background(), cat.Process.Pid, footprint.Options{}); !errors.Is(err, process.ErrNotJVM) {
 		t.Errorf("cat: %v", err)
 	}
 	in.Close()
 	polltest.UntilState(t, cat.Process.Pid, 'Z') // ended, and not yet waited for
-	if _, err := footprint.Weigh(context.Background(), cat.Process.Pid, footprint.Options{Attach: true}); !errors.Is(err, hotspot.ErrNoProcess) {
+	if _, err := footprint.Weigh(context.Background(), cat.Process.Pid, footprint.Options{Attach: true}); !errors.Is(err, process.ErrNoProcess) {
 		t.Errorf("zombie: %v", err)
 	}
 	if err := cat.Wait(); err != nil {
@@ -288,7 +315,9 @@ func TestWeighADyingJVM(t *testing.T) {
 		for range 1000 {
 			f, err := footprint.Weigh(context.Background(), p.PID(), footprint.Options{Attach: i%2 == 1})
 			if err != nil {
-				if !errors.Is(err, hotspot.ErrNoProcess) && !errors.Is(err, hotspot.ErrNotJVM) {
+				// One whose memory has gone while its process is still listed
+				// does not look like a JVM that may be asked.
+				if !errors.Is(err, process.ErrNoProcess) && !errors.Is(err, process.ErrNotJVM) && !errors.Is(err, attach.ErrUnsafe) {
 					t.Errorf("error %v", err)
 				}
 				break

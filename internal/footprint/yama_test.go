@@ -4,15 +4,16 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 
-	"tare/internal/footprint"
-	"tare/internal/hotspot"
-	"tare/internal/jvmtest"
-	"tare/internal/vmtest"
+	"tare.dev/tare/internal/footprint"
+	"tare.dev/tare/internal/process"
+	"tare.dev/tare/internal/testkit/jvmtest"
+	"tare.dev/tare/internal/testkit/vmtest"
 )
 
 // closedPID names, for a second run of the test as another user, the JVM.
@@ -102,7 +103,9 @@ func weighClosed(t *testing.T, pid int) {
 			lines = append(lines, *s.Error)
 		}
 	}
-	if len(lines) != 1 || len(f.Warnings) > 0 {
+	// What malloc has cannot be told from other anonymous memory here.
+	guessed := func(w string) bool { return strings.HasPrefix(w, "malloc: ") && strings.Contains(w, "are guessed") }
+	if len(lines) != 1 || len(slices.DeleteFunc(slices.Clone(f.Warnings), guessed)) > 0 {
 		t.Fatalf("%d lines instead of one: %q, %q", len(lines), lines, f.Warnings)
 	}
 	for _, want := range []string{"ptrace_scope is 1", "CAP_SYS_PTRACE", "lost:"} {
@@ -118,7 +121,7 @@ func weighClosed(t *testing.T, pid int) {
 	if meta := row(t, asked, footprint.Metaspace); meta.ResidentBytes == 0 || meta.How != footprint.Exact {
 		t.Errorf("metaspace, asked for: %+v", meta)
 	}
-	if _, err := footprint.Weigh(t.Context(), 1, footprint.Options{}); !errors.Is(err, hotspot.ErrNoPermission) {
+	if _, err := footprint.Weigh(t.Context(), 1, footprint.Options{}); !errors.Is(err, process.ErrNoPermission) {
 		t.Errorf("another user's process: %v", err)
 	}
 }

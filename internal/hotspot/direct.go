@@ -5,11 +5,11 @@ import (
 	"fmt"
 )
 
-// DirectMemory is what java.nio counts of the buffers outside of the heap that
-// ByteBuffer.allocateDirect made; libraries that allocate by other ways do not
-// count theirs here.
+// DirectMemory counts the buffers outside the heap that ByteBuffer.allocateDirect
+// made (JDK: java.nio.Bits). Memory that a library allocates in another way does
+// not count.
 type DirectMemory struct {
-	Bytes   int64 // asked of malloc
+	Bytes   int64 // that java.nio asked malloc for
 	Buffers int64
 }
 
@@ -22,7 +22,7 @@ type directClass struct {
 // readDirect reads the counters of java.nio.Bits: static fields, which lie in
 // the class's mirror in the heap. A collector may be moving them at this very
 // moment: what does not fit is not an error, but no figure.
-func (vm *VM) readDirect(s *Structs, c *directClass) error {
+func (vm *VM) readDirect(s *reader, c *directClass) error {
 	if c == nil {
 		var err error
 		if c, err = s.findDirectClass(); err != nil || c == nil {
@@ -38,7 +38,7 @@ func (vm *VM) readDirect(s *Structs, c *directClass) error {
 }
 
 // counters reads the values of the two counters.
-func (vm *VM) counters(s *Structs, c *directClass) (values [2]int64, err error) {
+func (vm *VM) counters(s *reader, c *directClass) (values [2]int64, err error) {
 	o, err := vm.objects(s)
 	if err != nil {
 		return values, err
@@ -63,7 +63,7 @@ func (vm *VM) counters(s *Structs, c *directClass) (values [2]int64, err error) 
 
 // objects reads Java objects.
 type objects struct {
-	s           *Structs
+	s           *reader
 	heap        Region // empty when unknown
 	compressed  bool
 	base        uint64
@@ -72,7 +72,7 @@ type objects struct {
 	valueOffset uint64 // of the only field, a long, behind an object's header
 }
 
-func (vm *VM) objects(s *Structs) (*objects, error) {
+func (vm *VM) objects(s *reader) (*objects, error) {
 	o := &objects{s: s, heap: vm.Heap, valueOffset: 16, compressed: vm.Flags["UseCompressedOops"] == "true"}
 	if vm.Flags["UseCompactObjectHeaders"] == "true" {
 		o.valueOffset = 8
@@ -103,7 +103,7 @@ func (vm *VM) objects(s *Structs) (*objects, error) {
 
 // zColour is how many bits generational ZGC keeps below the address. Before
 // that ZGC's references are addresses as they are.
-func (s *Structs) zColour() (uint64, error) {
+func (s *reader) zColour() (uint64, error) {
 	if !s.has("ZGlobalsForVMStructs::_ZPointerLoadShift") {
 		return 0, nil
 	}
@@ -155,30 +155,35 @@ func (o *objects) mirror(klass uint64) (uint64, error) {
 
 // findDirectClass finds java.nio.Bits below java.lang.Object: nil when it is
 // not loaded, or has no such fields.
-func (s *Structs) findDirectClass() (*directClass, error) {
+func (s *reader) findDirectClass() (*directClass, error) {
 	object, err := s.objectClass()
 	if err != nil {
 		return nil, err
 	}
-	k, err := s.member(object, "Klass::_subklass")
-	for n := 0; err == nil && k != 0 && n < maxClasses; n++ {
+	first, err := s.member(object, "Klass::_subklass")
+	if err != nil {
+		return nil, err
+	}
+	for k, err := range s.list(first, "Klass::_next_sibling", maxClasses) {
+		if err != nil {
+			return nil, err
+		}
 		if s.mayBeDirect(k) && s.className(k) == "java/nio/Bits" {
 			return s.directFields(k)
 		}
-		k, err = s.member(k, "Klass::_next_sibling")
 	}
-	return nil, err
+	return nil, nil
 }
 
 // mayBeDirect sorts out most classes by their shape: it has static references,
 // and no instance fields.
-func (s *Structs) mayBeDirect(klass uint64) bool {
+func (s *reader) mayBeDirect(klass uint64) bool {
 	size, err1 := s.member(klass, "Klass::_layout_helper")
 	statics, err2 := s.member(klass, "InstanceKlass::_static_oop_field_count")
 	return err1 == nil && err2 == nil && int32(size) > 0 && int32(size) <= 17 && uint16(statics) >= 3
 }
 
-func (s *Structs) className(klass uint64) string {
+func (s *reader) className(klass uint64) string {
 	at, err := s.member(klass, "Klass::_name")
 	if err != nil {
 		return ""
@@ -188,7 +193,7 @@ func (s *Structs) className(klass uint64) string {
 
 // symbol reads a Symbol, which the JVM keeps names in; "" when it is not
 // readable.
-func (s *Structs) symbol(at uint64) string {
+func (s *reader) symbol(at uint64) string {
 	length, err1 := s.member(at, "Symbol::_length")
 	body, err2 := s.offset("Symbol::_body")
 	n := uint64(uint16(length))
@@ -203,7 +208,7 @@ func (s *Structs) symbol(at uint64) string {
 }
 
 // directFields finds the counters by their names: those of JDK 8, and later.
-func (s *Structs) directFields(klass uint64) (*directClass, error) {
+func (s *reader) directFields(klass uint64) (*directClass, error) {
 	offsets, err := s.fieldOffsets(klass)
 	if err != nil {
 		return nil, err
@@ -223,7 +228,7 @@ const maxClassFields = 1 << 10
 
 // fieldOffsets reads the fields of a class: by name, the offset in an object,
 // or in the mirror for a static one.
-func (s *Structs) fieldOffsets(klass uint64) (map[string]uint64, error) {
+func (s *reader) fieldOffsets(klass uint64) (map[string]uint64, error) {
 	pool, err := s.member(klass, "InstanceKlass::_constants")
 	if err != nil {
 		return nil, err
@@ -245,7 +250,7 @@ func (s *Structs) fieldOffsets(klass uint64) (map[string]uint64, error) {
 }
 
 // array reads an Array<T> of the metaspace.
-func (s *Structs) array(holder uint64, field, data string, width int) ([]byte, error) {
+func (s *reader) array(holder uint64, field, data string, width int) ([]byte, error) {
 	at, err := s.member(holder, field)
 	if err != nil {
 		return nil, err
@@ -268,7 +273,7 @@ func (s *Structs) array(holder uint64, field, data string, width int) ([]byte, e
 
 // fieldArray reads the fields up to JDK 20: six words of 16 bits for each
 // (JDK: src/hotspot/share/oops/fieldInfo.hpp).
-func (s *Structs) fieldArray(klass uint64, add func(name, offset uint32)) error {
+func (s *reader) fieldArray(klass uint64, add func(name, offset uint32)) error {
 	b, err := s.array(klass, "InstanceKlass::_fields", "Array<u2>::_data", 2)
 	if err != nil {
 		return err
@@ -282,7 +287,7 @@ func (s *Structs) fieldArray(klass uint64, add func(name, offset uint32)) error 
 
 // fieldStream reads the fields since JDK 21: numbers of varying length (JDK:
 // src/hotspot/share/oops/fieldInfo.hpp).
-func (s *Structs) fieldStream(klass uint64, add func(name, offset uint32)) error {
+func (s *reader) fieldStream(klass uint64, add func(name, offset uint32)) error {
 	b, err := s.array(klass, "InstanceKlass::_fieldinfo_stream", "Array<u1>::_data", 1)
 	if err != nil {
 		return err

@@ -76,8 +76,8 @@ func segments(mem Memory, base uint64, do func(kind elf.ProgType, vaddr, memsz u
 	return nil
 }
 
-// LoadEnd returns the end of the image, zero-initialised data (bss) included,
-// of the library that is mapped from its beginning at base.
+// LoadEnd returns the address where a library ends that is mapped at base. Its
+// zero-initialised data (bss) count.
 func LoadEnd(mem Memory, base uint64) (uint64, error) {
 	var end, first uint64
 	seen := false

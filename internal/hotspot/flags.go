@@ -9,13 +9,13 @@ import (
 // flagTable finds -XX flags in a JVM's memory (JDK:
 // src/hotspot/share/runtime/flags/jvmFlag.hpp; "Flag" on JDK 8).
 type flagTable struct {
-	s  *Structs
+	s  *reader
 	at map[string]uint64 // address of the value by name
 }
 
 const maxFlags = 1 << 13
 
-func readFlags(s *Structs) (*flagTable, error) {
+func readFlags(s *reader) (*flagTable, error) {
 	kind := "JVMFlag"
 	if !s.has("JVMFlag::flags") {
 		kind = "Flag"
@@ -100,7 +100,7 @@ const (
 	boolFlag flagKind = iota
 	sizeFlag          // 64 bits: size_t, intx, uintx
 	// intFlag is int or uint in some versions and of 64 bits in others. Its
-	// values fit 32, and beside a flag of 32 bits lies anything.
+	// values fit into 32 bits; the 32 bits behind a small flag are another's.
 	intFlag
 	textFlag
 	realFlag

@@ -1,7 +1,7 @@
 package hotspot
 
-// GCTable is a table that a collector keeps beside the heap: what it is for,
-// and how much address space it takes. Where it lies the JVM does not tell.
+// GCTable is a table that a collector keeps beside the heap, and the address space
+// that it takes. The JVM does not tell its address.
 type GCTable struct {
 	Name  string
 	Bytes int64
@@ -14,7 +14,7 @@ const minTable = 64 << 10
 // heap and its parts (JDK: src/hotspot/share/gc; one card, block offset or
 // card count per 512 bytes; one mark bit per 8 bytes, two in Shenandoah's bitmap
 // and, before JDK 22 or so, in the parallel collector's).
-func (vm *VM) readGCTables(s *Structs) error {
+func (vm *VM) readGCTables(s *reader) error {
 	heap := vm.Heap.Size()
 	add := func(name string, bytes int64) {
 		if bytes >= minTable && bytes < maxHeap {
@@ -49,7 +49,7 @@ func (vm *VM) readGCTables(s *Structs) error {
 
 // oldReserved is what is reserved for the old generation of the collectors
 // that have one in one piece.
-func (vm *VM) oldReserved(s *Structs) (Region, error) {
+func (vm *VM) oldReserved(s *reader) (Region, error) {
 	if vm.Collector != "Parallel" {
 		for _, sp := range vm.Spaces {
 			if sp.Name == "old" && (vm.Collector == "Serial" || vm.Collector == "CMS") {
@@ -79,7 +79,7 @@ func (vm *VM) oldReserved(s *Structs) (Region, error) {
 
 // shenandoahRegions is the size of the table of regions, 0 when it is not
 // described.
-func (s *Structs) shenandoahRegions() int64 {
+func (s *reader) shenandoahRegions() int64 {
 	heap, err1 := s.staticWord("Universe::_collectedHeap")
 	n, err2 := s.member(heap, "ShenandoahHeap::_num_regions")
 	size := s.types["ShenandoahHeapRegion"]
@@ -91,7 +91,7 @@ func (s *Structs) shenandoahRegions() int64 {
 
 // zTables are the sizes of ZGC's tables with an entry per 2 MiB of the address
 // space that it manages. JDK 11 does not tell that; it is 4 TiB there.
-func (s *Structs) zTables() []GCTable {
+func (s *reader) zTables() []GCTable {
 	const name = "page and forwarding tables"
 	space := uint64(4 << 40)
 	if globals, err := s.staticWord("ZGlobalsForVMStructs::_instance_p"); err == nil {

@@ -6,13 +6,12 @@ import "fmt"
 type HeapSpace struct {
 	Name string // "eden", "survivor", "old", "young", "humongous", "free"
 	Region
-	// UsedBytes is what of it holds objects, live or not; -1 where the JVM
-	// does not tell.
+	// UsedBytes hold objects, live or dead; -1 where the JVM does not tell.
 	UsedBytes int64
 }
 
 // readSpaces reads the parts of the heap of Serial, CMS, Parallel and G1.
-func (vm *VM) readSpaces(s *Structs) error {
+func (vm *VM) readSpaces(s *reader) error {
 	switch vm.Collector {
 	case "Serial", "CMS":
 		return vm.readSerialSpaces(s)
@@ -26,7 +25,7 @@ func (vm *VM) readSpaces(s *Structs) error {
 
 // addSpace adds a space whose bounds are read from an object of one of the
 // space types; bounds that are not inside of the heap are an error.
-func (vm *VM) addSpace(s *Structs, name string, at uint64, bottom, top, end string) error {
+func (vm *VM) addSpace(s *reader, name string, at uint64, bottom, top, end string) error {
 	var r [3]uint64
 	for i, f := range []string{bottom, top, end} {
 		var err error
@@ -43,14 +42,14 @@ func (vm *VM) addSpace(s *Structs, name string, at uint64, bottom, top, end stri
 
 // either is the first of two field names that this JVM describes: fields moved
 // up and down the class hierarchy between versions.
-func (s *Structs) either(a, b string) string {
+func (s *reader) either(a, b string) string {
 	if s.has(a) {
 		return a
 	}
 	return b
 }
 
-func (vm *VM) readSerialSpaces(s *Structs) error {
+func (vm *VM) readSerialSpaces(s *reader) error {
 	young, old, err := s.serialGenerations()
 	if err != nil {
 		return err
@@ -82,7 +81,7 @@ func (vm *VM) readSerialSpaces(s *Structs) error {
 
 // serialGenerations finds the generations: members of the heap, or on JDK 8
 // the elements of an array in it.
-func (s *Structs) serialGenerations() (young, old uint64, err error) {
+func (s *reader) serialGenerations() (young, old uint64, err error) {
 	heap, err := s.staticWord("Universe::_collectedHeap")
 	if err != nil {
 		return 0, 0, err
@@ -112,7 +111,7 @@ func youngSpaces(generation string) []spaceField {
 	}
 }
 
-func (vm *VM) readParallelSpaces(s *Structs) error {
+func (vm *VM) readParallelSpaces(s *reader) error {
 	for _, g := range []struct {
 		gen    string
 		spaces []spaceField
@@ -140,9 +139,9 @@ func (vm *VM) readParallelSpaces(s *Structs) error {
 
 // staticOrMember reads a field that is static in some versions, and a member
 // of the object behind a static pointer in others.
-func (s *Structs) staticOrMember(name, object string) (uint64, error) {
+func (s *reader) staticOrMember(name, object string) (uint64, error) {
 	if f, ok := s.fields[name]; ok && f.static {
-		return s.word(f.at)
+		return s.staticWord(name)
 	}
 	at, err := s.staticWord(object)
 	if err != nil {
@@ -151,14 +150,14 @@ func (s *Structs) staticOrMember(name, object string) (uint64, error) {
 	return s.member(at, name)
 }
 
-const maxG1Regions = 1 << 20
+const maxG1Regions = 1 << 18
 
 // g1Names are the names of G1's types, which JDK 22 gave a prefix.
 type g1Names struct{ region, kind, manager string }
 
 // readG1Spaces reads the kind of each region of G1's region table (JDK:
 // src/hotspot/share/gc/g1/g1HeapRegionType.hpp). JDK 8 does not describe it.
-func (vm *VM) readG1Spaces(s *Structs) error {
+func (vm *VM) readG1Spaces(s *reader) error {
 	n := g1Names{"G1HeapRegion", "G1HeapRegionType", "G1HeapRegionManager"}
 	if !s.has(n.region + "::_type") {
 		n = g1Names{"HeapRegion", "HeapRegionType", "HeapRegionManager"}
@@ -192,7 +191,7 @@ func (vm *VM) readG1Spaces(s *Structs) error {
 }
 
 // g1Regions reads the table of pointers to regions, and the size of a region.
-func (s *Structs) g1Regions(n g1Names) (regions []uint64, size uint64, err error) {
+func (s *reader) g1Regions(n g1Names) (regions []uint64, size uint64, err error) {
 	at, err := s.staticWord("Universe::_collectedHeap")
 	if err != nil {
 		return nil, 0, err

@@ -36,16 +36,16 @@ const (
 
 // Errors of performance data.
 var (
-	// ErrNoPerfData says that the JVM keeps no performance data file
-	// (-XX:-UsePerfData, -XX:+PerfDisableSharedMem), or not yet.
+	// ErrNoPerfData says that the JVM has no performance data file: it is
+	// starting, or runs with -XX:-UsePerfData or -XX:+PerfDisableSharedMem.
 	ErrNoPerfData = errors.New("no performance data file")
 	// ErrPerfDataNotReady says that the JVM is still making the file.
 	ErrPerfDataNotReady = errors.New("performance data not ready")
 )
 
 // PerfData is one reading of a JVM's performance counters. The JVM goes on
-// counting while it is read: single counters are consistent, sets of them are
-// not.
+// counting meanwhile: each counter is consistent, two of them need not be of the
+// same moment.
 type PerfData struct {
 	// Longs and Texts hold the counters by their HotSpot name, such as
 	// "sun.gc.collector.0.time".
@@ -147,38 +147,38 @@ func cString(b []byte) (s string, ended bool) {
 type PerfCollector struct {
 	Name        string
 	Invocations int64
-	// Time is the time spent in it: pauses, and of Shenandoah whole cycles,
-	// whose work is mostly done beside the application
-	// (shenandoahMonitoringSupport.cpp). Other work beside it is not counted.
+	// Time is the sum of the collector's pauses. For Shenandoah it is the sum of
+	// whole cycles, which mostly run beside the application (JDK:
+	// src/hotspot/share/gc/shenandoah/shenandoahMonitoringSupport.cpp).
 	Time time.Duration
 }
 
-// PerfCounters is the typed view of the counters that tare uses. Counters that
-// the JVM does not have are zero.
+// PerfCounters are the counters that tare uses. A counter that the JVM does not
+// have is zero. Sizes are in bytes.
 type PerfCounters struct {
 	JavaVersion string // such as "17.0.12", "1.8.0_504"
 	VMName      string
 	Command     string // main class or jar, and its arguments
 	Policy      string // the collector's policy name, such as "Copy:MSC"
 	Collectors  []PerfCollector
-	// HeapUsed is the sum over all spaces, as of the last update: JDK 21 and
-	// older refresh it every 50 ms, newer ones at collections.
+	// HeapUsed is the sum of what is in use of all spaces. JDK 21 and older update
+	// it every 50 ms, newer ones at collections.
 	HeapUsed int64
 	// HeapCapacity is the sum of the capacities of the generations.
 	HeapCapacity int64
-	// UsedAfterGC is what the last collection left: all spaces but eden,
-	// which it empties. It is an upper bound of the live set, and equal to
-	// it after a full collection. Zero until the first collection.
+	// UsedAfterGC is what the last collection left in all spaces but eden, which
+	// it empties: an upper bound of the live objects, and their size after a full
+	// collection. It is zero until the first collection.
 	UsedAfterGC int64
-	// SafepointTime and ApplicationTime are what the JVM counted while
-	// stopped and while running. Safepoints are a superset of pauses.
+	// SafepointTime is how long the application was stopped, for collections or
+	// anything else; ApplicationTime is how long it ran.
 	SafepointTime, ApplicationTime time.Duration
-	// LoadedClasses and UnloadedClasses are counted since the start.
+	// LoadedClasses and UnloadedClasses count from the start of the JVM.
 	LoadedClasses, UnloadedClasses int64
 }
 
-// GCTime is for how long collectors stopped the application. Shenandoah does not
-// count that: the time in safepoints, which are a few more, stands for it.
+// GCTime is how long collectors stopped the application. Shenandoah does not count
+// that: for it, GCTime is the slightly longer time in safepoints.
 func (c PerfCounters) GCTime() time.Duration {
 	if len(c.Collectors) > 0 && strings.HasPrefix(c.Collectors[0].Name, "Shenandoah") {
 		return c.SafepointTime
@@ -205,7 +205,7 @@ const (
 	perfMaxSpaces      = 16
 )
 
-// Counters gives the typed view.
+// Counters picks the counters that tare uses.
 func (p *PerfData) Counters() PerfCounters {
 	c := PerfCounters{
 		JavaVersion:     p.Texts["java.property.java.version"],
@@ -280,8 +280,7 @@ func addDuration(a, b time.Duration) time.Duration {
 	return time.Duration(addBytes(int64(a), int64(b)))
 }
 
-// PerfFile is an open performance data file of a running JVM. It keeps the
-// file open, so that reading again is one system call.
+// PerfFile is the open performance data file of a running JVM.
 type PerfFile struct {
 	file *os.File
 	// name is relative to the root of the JVM's file system.
@@ -291,9 +290,9 @@ type PerfFile struct {
 }
 
 // OpenPerfData opens the performance data file of the JVM with the given
-// process id, below proc (the mount of procfs, usually "/proc"). The JVM may
-// be in a container: its own root and its own process id are used. The error
-// is ErrNoPerfData when there is none (yet).
+// process id. proc is the mount of procfs, usually "/proc". A JVM in a container
+// has the file in its own file system, under its id there. The error is
+// ErrNoPerfData when there is no such file.
 func OpenPerfData(proc string, pid int) (*PerfFile, error) {
 	dir := path.Join(proc, strconv.Itoa(pid))
 	nspid, err := innermostPID(dir)
@@ -409,14 +408,13 @@ func (f *PerfFile) Read() (*PerfData, error) {
 // Close closes the file.
 func (f *PerfFile) Close() error { return f.file.Close() }
 
-// Path is the path of the file in the file system of the caller when the JVM
-// shares its root, as processes outside containers do.
+// Path is the path of the file in the JVM's file system, which is the caller's for
+// a JVM outside containers.
 func (f *PerfFile) Path() string { return "/" + f.name }
 
-// RemoveStale removes the file behind an ended JVM: a killed JVM leaves it, an
-// orderly one removes it itself. It must be called only when the JVM has ended
-// and shared the caller's root; a file that is no longer the one that was
-// opened stays.
+// RemoveStale removes the file of a JVM that has ended: one that was killed leaves
+// it behind. Call it only for a JVM that has ended and was outside containers. A
+// file that has replaced the opened one stays.
 func (f *PerfFile) RemoveStale() error {
 	mine, err := f.file.Stat()
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"tare/internal/jvmtest"
-	"tare/internal/polltest"
+	"tare.dev/tare/internal/testkit/jvmtest"
+	"tare.dev/tare/internal/testkit/polltest"
 )
 
 func TestParsePerfDataSamples(t *testing.T) {

@@ -5,9 +5,8 @@ import (
 	"strings"
 )
 
-// OutsideVM is what the performance counters say about a JVM whose memory is
-// closed or does not describe itself. It has no addresses but those that
-// others find by HeapBytes.
+// OutsideVM is a VM of which only the performance counters are known: its memory
+// is closed, or does not describe it. It has no addresses.
 func OutsideVM(d *PerfData) *VM {
 	c := d.Counters()
 	vm := &VM{Version: c.JavaVersion, Collector: collectorByCounters(d), Counters: &c, Flags: map[string]string{}}
@@ -94,11 +93,11 @@ func collectorByCounters(d *PerfData) string {
 	return ""
 }
 
-// HeapBytes are the sizes that the heap's reservation may have: the
-// generations together, or, where each may become the whole, the largest. G1
-// adds some bytes to each, so that none is empty (JDK:
-// src/hotspot/share/gc/g1/g1MonitoringSupport.hpp): reservations are in multiples
-// of heapGrain. The larger comes first.
+// HeapBytes are the sizes that the heap's reservation may have, the larger first:
+// the sum of the generations, or the largest generation where each may grow to the
+// whole heap. G1 adds some bytes to each generation, so that none is empty (JDK:
+// src/hotspot/share/gc/g1/g1MonitoringSupport.hpp); a reservation is a multiple of
+// heapGrain.
 func (d *PerfData) HeapBytes() []int64 {
 	var sum, most int64
 	for g := range perfMaxGenerations {

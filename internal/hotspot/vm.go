@@ -1,48 +1,40 @@
+// Package hotspot reads what the memory of a HotSpot JVM says about the JVM:
+// its flags, heap, code cache, threads, classes, performance counters. It asks
+// nothing of the JVM: no attach, no signal, no safepoint.
 package hotspot
 
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"regexp"
 	"sort"
 	"strconv"
 	"strings"
 )
 
-// Region is a range of addresses.
-type Region struct{ Start, End uint64 }
-
-// Size is the length of the region in bytes.
-func (r Region) Size() int64 { return int64(r.End - r.Start) }
-
-// Contains says whether addr lies in the region.
-func (r Region) Contains(addr uint64) bool { return r.Start <= addr && addr < r.End }
-
-// Empty says that the region is not there.
-func (r Region) Empty() bool { return r.End <= r.Start }
-
-// CodeHeap is a reserved part of the code cache, and its segment map.
+// CodeHeap is a reserved part of the code cache, with the map of its segments.
 type CodeHeap struct {
 	Name           string
 	Memory, Segmap Region
 }
 
-// JavaThread is a thread that the JVM keeps as a JavaThread: application
-// threads, compiler threads, and the JVM's own service threads.
+// JavaThread is a thread that HotSpot represents by a JavaThread: an application
+// thread, a compiler thread, or one of the JVM's service threads.
 type JavaThread struct {
 	// TID is the thread's id in the JVM's own PID namespace.
 	TID   int
 	Stack Region
 }
 
-// VM is what a JVM's memory says about the JVM. A part that this version does
-// not describe, or that was not readable, is empty and stands in Problems.
+// VM is what a JVM's memory says about the JVM. A part that this JVM does not
+// describe, or that could not be read, is empty; Problems says why.
 type VM struct {
 	Version   string // such as "25.0.3" or "1.8.0_504"
 	Major     int
 	Collector string // such as "G1"
 	NMT       string // "off", "summary" or "detail"
-	// Flags are the flags that decide on memory, with their values.
+	// Flags holds the flags that decide on memory, and their values as in options.
 	Flags map[string]string
 	// Counters are the JVM's performance counters; nil with -XX:-UsePerfData.
 	Counters *PerfCounters
@@ -54,29 +46,28 @@ type VM struct {
 	Archive   Region // the CDS or AOT archive; empty on JDK 8 and 11
 	PerfData  Region
 	CardTable Region
-	// ClassSpaceBytes is what the compressed class space reserves, 0
-	// without one.
+	// ClassSpaceBytes is the reserved size of the compressed class space; 0 when
+	// there is none.
 	ClassSpaceBytes int64
 	// StackBytes are the default stack sizes of Java, compiler and VM
 	// threads.
 	StackBytes []int64
-	// MarkStackBytes is what G1's mark stack reserves, ZMarkStackBytes what
-	// ZGC's do.
+	// MarkStackBytes is the reserved size of G1's mark stack, ZMarkStackBytes that
+	// of ZGC's mark stacks.
 	MarkStackBytes, ZMarkStackBytes int64
-	// GCTables are the sizes of the collector's tables, except for the card
-	// table.
+	// GCTables are the collector's tables, without the card table.
 	GCTables []GCTable
-	// Classes are addresses of Klass structures, Metadata addresses of
-	// constant pools and method tables, both outside the archive.
+	// Classes are the addresses of Klass structures. Metadata are the addresses of
+	// constant pools and method tables. Neither holds what is in the archive.
 	Classes, Metadata []uint64
-	// Direct is what java.nio counts; nil when it does not say.
+	// Direct is nil when the JVM does not tell.
 	Direct   *DirectMemory
 	Problems []error
 
 	direct *directClass // found once
 }
 
-// ErrStarting says that the JVM has no heap yet.
+// ErrStarting says that the JVM is starting and has no heap yet.
 var ErrStarting = errors.New("not made yet: the JVM is starting")
 
 const (
@@ -85,34 +76,39 @@ const (
 	maxCodeHeaps = 16
 	maxStack     = 1 << 34
 	maxHeap      = 1 << 46
+	maxCode      = 1 << 33
+	maxArchive   = 1 << 36
+	maxPerfData  = 1 << 30
+	// maxAddress is where user space ends with page tables of five levels.
+	maxAddress = 1 << 56
 )
 
-// ReadVM reads the JVM whose libjvm is mapped at base. It fails when the
-// JVM's tables cannot be read at all.
+// ReadVM reads the JVM whose libjvm is mapped at base. It fails only when the JVM's
+// description of itself cannot be read.
 func ReadVM(mem Memory, base uint64) (*VM, error) {
 	s, err := ReadStructs(mem, base)
 	if err != nil {
 		return nil, err
 	}
-	return s.readVM(mem, nil, false), nil
+	return ReadVMAgain(mem, base, s, nil, false), nil
 }
 
-// ReadVMAgain reads a JVM that was read before, by the tables that were read
-// then, and keeps of last, which may be nil, what cannot have changed: the
-// classes unless any was loaded or unloaded, and with keepFlags version and
-// flags. Flags that can be set while the JVM runs decide on nothing that is read
-// here.
-func ReadVMAgain(mem Memory, s *Structs, last *VM, keepFlags bool) *VM {
-	return s.of(mem).readVM(mem, last, keepFlags)
+// ReadVMAgain reads a JVM by a description that was read before. Where last, an
+// earlier reading of the same JVM, is not nil, the classes are taken from it unless
+// one was loaded or unloaded since; with keepFlags so are the version and the
+// flags.
+func ReadVMAgain(mem Memory, base uint64, s *Structs, last *VM, keepFlags bool) *VM {
+	r := &reader{s, mem, base}
+	return r.readVM(last, keepFlags)
 }
 
 // vmPart is a part of what is read of a JVM.
 type vmPart struct {
 	name string
-	read func(*Structs) error
+	read func(*reader) error
 }
 
-func (s *Structs) readVM(mem Memory, last *VM, keepFlags bool) *VM {
+func (s *reader) readVM(last *VM, keepFlags bool) *VM {
 	vm := &VM{}
 	if last != nil && len(last.Problems) > 0 {
 		last = nil
@@ -133,14 +129,14 @@ func (s *Structs) readVM(mem Memory, last *VM, keepFlags bool) *VM {
 		vmPart{"class archive", vm.readArchive},
 		vmPart{"performance data", vm.readPerfData},
 		vmPart{"card table", vm.readCardTable},
-		vmPart{"classes", func(s *Structs) error {
+		vmPart{"classes", func(s *reader) error {
 			if last != nil && sameClasses(vm.Counters, last.Counters) {
 				vm.Classes, vm.Metadata = last.Classes, last.Metadata
 				return nil
 			}
 			return vm.readClasses(s)
 		}},
-		vmPart{"direct buffers", func(s *Structs) error {
+		vmPart{"direct buffers", func(s *reader) error {
 			if last != nil {
 				return vm.readDirect(s, last.direct)
 			}
@@ -163,7 +159,7 @@ var jreVersion = regexp.MustCompile(`JRE \(([0-9][0-9A-Za-z._]*)`)
 
 // readVersion takes the Java version out of "OpenJDK 64-Bit Server VM
 // (25.504-b01) for linux-amd64 JRE (1.8.0_504-…), built on …".
-func (vm *VM) readVersion(s *Structs) error {
+func (vm *VM) readVersion(s *reader) error {
 	at, err := s.staticWord("Abstract_VM_Version::_s_internal_vm_info_string")
 	if err != nil {
 		return err
@@ -206,20 +202,28 @@ var collectors = []struct{ flag, name string }{
 	{"UseEpsilonGC", "Epsilon"},
 }
 
-func (vm *VM) readFlags(s *Structs) error {
+// CollectorByFlags names the collector of a JVM by the flags that are on, such as
+// UseG1GC; it is "" when none of them is. major is the JVM's feature version: JDK 8
+// sets no flag for Serial, its choice for one processor or less than 2 GB (JDK 8:
+// Universe::initialize_heap in src/share/vm/memory/universe.cpp).
+func CollectorByFlags(major int, on func(flag string) bool) string {
+	for _, c := range collectors {
+		if on(c.flag) {
+			return c.name
+		}
+	}
+	if major == 8 {
+		return "Serial"
+	}
+	return ""
+}
+
+func (vm *VM) readFlags(s *reader) error {
 	flags, err := readFlags(s)
 	if err != nil {
 		return err
 	}
-	for _, c := range collectors {
-		if flags.boolean(c.flag) {
-			vm.Collector = c.name
-			break
-		}
-	}
-	if vm.Collector == "" && vm.Major == 8 {
-		vm.Collector = "Serial" // what JDK 8 uses when it selects none
-	}
+	vm.Collector = CollectorByFlags(vm.Major, flags.boolean)
 	if vm.NMT, err = flags.text("NativeMemoryTracking"); err != nil {
 		return err
 	}
@@ -237,7 +241,7 @@ func (vm *VM) readFlags(s *Structs) error {
 	return nil
 }
 
-func (vm *VM) readHeap(s *Structs) error {
+func (vm *VM) readHeap(s *reader) error {
 	heap, err := s.staticWord("Universe::_collectedHeap")
 	if err != nil {
 		return err
@@ -249,14 +253,15 @@ func (vm *VM) readHeap(s *Structs) error {
 	if err != nil {
 		return err
 	}
-	if vm.Heap, err = s.memRegion(heap + off); err != nil {
-		return err
+	reserved, err := s.memRegion(heap + off)
+	if err == nil {
+		vm.Heap, err = regionIn(reserved, maxHeap)
 	}
-	return checkRegion(vm.Heap, maxHeap)
+	return err
 }
 
 // memRegion reads a MemRegion: a start and a length in words.
-func (s *Structs) memRegion(addr uint64) (Region, error) {
+func (s *reader) memRegion(addr uint64) (Region, error) {
 	start, err := s.member(addr, "MemRegion::_start")
 	if err != nil {
 		return Region{}, err
@@ -275,14 +280,27 @@ func checkWords(words uint64) error {
 	return nil
 }
 
+// checkRegion refuses what no JVM reserves. A region that is not there is null at
+// both ends.
 func checkRegion(r Region, most int64) error {
-	if r.Start != 0 && (r.End < r.Start || r.Size() > most || r.End >= 1<<57) {
+	if r == (Region{}) {
+		return nil
+	}
+	if r.Start == 0 || r.End < r.Start || r.End > maxAddress || r.Size() > most {
 		return fmt.Errorf("unbelievable region %#x-%#x", r.Start, r.End)
 	}
 	return nil
 }
 
-func (vm *VM) readCodeHeaps(s *Structs) error {
+// regionIn is region, or none with the reason when it is not believable.
+func regionIn(r Region, most int64) (Region, error) {
+	if err := checkRegion(r, most); err != nil {
+		return Region{}, err
+	}
+	return r, nil
+}
+
+func (vm *VM) readCodeHeaps(s *reader) error {
 	heaps, err := s.codeHeaps()
 	if err != nil {
 		return err
@@ -297,7 +315,7 @@ func (vm *VM) readCodeHeaps(s *Structs) error {
 			if *to, err = s.virtualSpace(at + off); err != nil {
 				return err
 			}
-			if err := checkRegion(*to, 1<<33); err != nil {
+			if err := checkRegion(*to, maxCode); err != nil {
 				return err
 			}
 		}
@@ -322,7 +340,7 @@ func codeHeapName(i, n int) string {
 }
 
 // virtualSpace reads what a VirtualSpace has reserved.
-func (s *Structs) virtualSpace(at uint64) (Region, error) {
+func (s *reader) virtualSpace(at uint64) (Region, error) {
 	low, err := s.member(at, "VirtualSpace::_low_boundary")
 	if err != nil {
 		return Region{}, err
@@ -332,7 +350,7 @@ func (s *Structs) virtualSpace(at uint64) (Region, error) {
 }
 
 // codeHeaps lists the CodeHeap objects: one on JDK 8, a GrowableArray later.
-func (s *Structs) codeHeaps() ([]uint64, error) {
+func (s *reader) codeHeaps() ([]uint64, error) {
 	if s.has("CodeCache::_heap") {
 		h, err := s.staticWord("CodeCache::_heap")
 		return []uint64{h}, err
@@ -360,7 +378,7 @@ func (s *Structs) codeHeaps() ([]uint64, error) {
 }
 
 // words reads n pointers.
-func (s *Structs) words(at uint64, n int) ([]uint64, error) {
+func (s *reader) words(at uint64, n int) ([]uint64, error) {
 	buf := make([]byte, n*8)
 	if err := s.mem.ReadMem(buf, at); err != nil {
 		return nil, err
@@ -372,9 +390,14 @@ func (s *Structs) words(at uint64, n int) ([]uint64, error) {
 	return out, nil
 }
 
-func (vm *VM) readThreads(s *Structs) error {
+func (vm *VM) readThreads(s *reader) error {
 	threads, err := s.javaThreads()
+	seen := make(map[uint64]bool, len(threads))
 	for _, t := range threads {
+		if seen[t] {
+			continue // no JVM lists a thread twice
+		}
+		seen[t] = true
 		// A thread may end while it is read: it is left out.
 		if jt, ok := s.javaThread(t); ok {
 			vm.Threads = append(vm.Threads, jt)
@@ -385,15 +408,20 @@ func (vm *VM) readThreads(s *Structs) error {
 
 // javaThreads lists the JavaThread objects: a linked list up to JDK 11, the
 // current ThreadsList later.
-func (s *Structs) javaThreads() ([]uint64, error) {
+func (s *reader) javaThreads() ([]uint64, error) {
 	if !s.has("ThreadsSMRSupport::_java_thread_list") {
-		var out []uint64
-		at, err := s.staticWord("Threads::_thread_list")
-		for err == nil && at != 0 && len(out) < maxThreads {
-			out = append(out, at)
-			at, err = s.member(at, "JavaThread::_next")
+		first, err := s.staticWord("Threads::_thread_list")
+		if err != nil {
+			return nil, err
 		}
-		return out, err
+		var out []uint64
+		for at, err := range s.list(first, "JavaThread::_next", maxThreads) {
+			if err != nil {
+				return out, err
+			}
+			out = append(out, at)
+		}
+		return out, nil
 	}
 	list, err := s.staticWord("ThreadsSMRSupport::_java_thread_list")
 	if err != nil {
@@ -413,10 +441,33 @@ func (s *Structs) javaThreads() ([]uint64, error) {
 	return s.words(array, int(n))
 }
 
-func (s *Structs) javaThread(at uint64) (JavaThread, bool) {
+// list follows a linked list from its first element. It ends with an error where
+// the list cannot be read, comes back to an element, or has more than most.
+func (s *reader) list(first uint64, next string, most int) iter.Seq2[uint64, error] {
+	return func(yield func(uint64, error) bool) {
+		seen := map[uint64]bool{}
+		var err error
+		for at := first; at != 0; {
+			if seen[at] || len(seen) == most {
+				yield(0, fmt.Errorf("%s: a list that comes back, or has more than %d elements", next, most))
+				return
+			}
+			seen[at] = true
+			if !yield(at, nil) {
+				return
+			}
+			if at, err = s.member(at, next); err != nil {
+				yield(0, err)
+				return
+			}
+		}
+	}
+}
+
+func (s *reader) javaThread(at uint64) (JavaThread, bool) {
 	base, err1 := s.member(at, "JavaThread::_stack_base")
 	size, err2 := s.member(at, "JavaThread::_stack_size")
-	if err1 != nil || err2 != nil || size == 0 || size > maxStack || base < size {
+	if err1 != nil || err2 != nil || size == 0 || size > maxStack || base <= size || base > maxAddress {
 		return JavaThread{}, false
 	}
 	t := JavaThread{Stack: Region{base - size, base}}
@@ -432,22 +483,22 @@ func (s *Structs) javaThread(at uint64) (JavaThread, bool) {
 	return t, true
 }
 
-func (vm *VM) readArchive(s *Structs) error {
+func (vm *VM) readArchive(s *reader) error {
 	for _, name := range []string{"aot", "shared"} {
 		base, top := "MetaspaceObj::_"+name+"_metaspace_base", "MetaspaceObj::_"+name+"_metaspace_top"
 		if !s.has(base) {
 			continue
 		}
-		var err error
-		if vm.Archive, err = s.staticRegion(base, top); err != nil {
-			return err
+		archive, err := s.staticRegion(base, top)
+		if err == nil {
+			vm.Archive, err = regionIn(archive, maxArchive)
 		}
-		return checkRegion(vm.Archive, 1<<36)
+		return err
 	}
 	return nil // JDK 8 and 11 do not say: the mapped file does
 }
 
-func (s *Structs) staticRegion(start, end string) (Region, error) {
+func (s *reader) staticRegion(start, end string) (Region, error) {
 	from, err := s.staticWord(start)
 	if err != nil {
 		return Region{}, err
@@ -456,11 +507,12 @@ func (s *Structs) staticRegion(start, end string) (Region, error) {
 	return Region{from, to}, err
 }
 
-func (vm *VM) readPerfData(s *Structs) (err error) {
-	if vm.PerfData, err = s.staticRegion("PerfMemory::_start", "PerfMemory::_end"); err != nil {
-		return err
+func (vm *VM) readPerfData(s *reader) error {
+	memory, err := s.staticRegion("PerfMemory::_start", "PerfMemory::_end")
+	if err == nil {
+		vm.PerfData, err = regionIn(memory, maxPerfData)
 	}
-	if err := checkRegion(vm.PerfData, 1<<30); err != nil || vm.PerfData.Empty() {
+	if err != nil || vm.PerfData.Empty() {
 		return err
 	}
 	// Without a file behind, what is not in use yet was never touched.
@@ -482,7 +534,7 @@ func (vm *VM) readPerfData(s *Structs) (err error) {
 	return nil
 }
 
-func (vm *VM) readCardTable(s *Structs) error {
+func (vm *VM) readCardTable(s *reader) error {
 	var table uint64
 	var err error
 	kind := "CardTable"
@@ -508,7 +560,7 @@ func (vm *VM) readCardTable(s *Structs) error {
 
 // readClasses walks the tree of classes below java.lang.Object, which holds
 // every loaded class, interface and array.
-func (vm *VM) readClasses(s *Structs) error {
+func (vm *VM) readClasses(s *reader) error {
 	root, err := s.objectClass()
 	if err != nil {
 		return err
@@ -525,7 +577,7 @@ func (vm *VM) readClasses(s *Structs) error {
 }
 
 // objectClass finds java.lang.Object, above any other class.
-func (s *Structs) objectClass() (uint64, error) {
+func (s *reader) objectClass() (uint64, error) {
 	class, err := s.anyClass()
 	for n := 0; err == nil && n < 64; n++ {
 		up, err := s.member(class, "Klass::_super")
@@ -541,35 +593,34 @@ func (s *Structs) objectClass() (uint64, error) {
 }
 
 // anyClass finds any class to start from.
-func (s *Structs) anyClass() (uint64, error) {
+func (s *reader) anyClass() (uint64, error) {
 	if s.has("Universe::_boolArrayKlassObj") {
 		return s.staticWord("Universe::_boolArrayKlassObj")
 	}
-	cld, err := s.staticWord("ClassLoaderDataGraph::_head")
-	for n := 0; err == nil && cld != 0 && n < maxClasses; n++ {
-		k, err := s.member(cld, "ClassLoaderData::_klasses")
+	first, err := s.staticWord("ClassLoaderDataGraph::_head")
+	if err != nil {
+		return 0, err
+	}
+	for cld, err := range s.list(first, "ClassLoaderData::_next", maxClasses) {
 		if err != nil {
 			return 0, err
 		}
-		if k != 0 {
-			return k, nil
-		}
-		if cld, err = s.member(cld, "ClassLoaderData::_next"); err != nil {
-			return 0, err
+		if k, err := s.member(cld, "ClassLoaderData::_klasses"); err != nil || k != 0 {
+			return k, err
 		}
 	}
-	return 0, errors.Join(err, fmt.Errorf("no class is loaded"))
+	return 0, fmt.Errorf("no class is loaded")
 }
 
 type classWalk struct {
-	s                          *Structs
+	s                          *reader
 	archive                    Region
 	subclass, sibling, layout  uint64
 	constants, methods, length uint64
 	classes, metadata          []uint64
 }
 
-func newClassWalk(s *Structs, archive Region) (*classWalk, error) {
+func newClassWalk(s *reader, archive Region) (*classWalk, error) {
 	w := &classWalk{s: s, archive: archive}
 	for name, to := range map[string]*uint64{
 		"Klass::_subklass":           &w.subclass,

@@ -9,12 +9,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"sort"
 	"testing"
 
-	"tare/internal/jvmtest"
-	"tare/internal/linux"
+	"tare.dev/tare/internal/linux"
+	"tare.dev/tare/internal/process"
+	"tare.dev/tare/internal/testkit/jvmtest"
 )
 
 var update = flag.Bool("update", false, "record the memory of real JVMs anew into testdata/vm")
@@ -107,7 +109,7 @@ func record(t *testing.T, major int) {
 	t.Helper()
 	p := jvmtest.StartFiller(t, jvmtest.Java(t, major), []string{"-Xmx64m", "-Xss512k", "-XX:+UseSerialGC", "-XX:NativeMemoryTracking=summary"}, 3, 10, 10)
 	proc := linux.NewFS("/proc")
-	target, err := FindTarget(proc, p.PID())
+	target, err := process.Find(proc, p.PID())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -249,26 +251,54 @@ func FuzzReadVM(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if len(vm.Threads) > maxThreads || len(vm.Classes) > maxClasses || len(vm.CodeHeaps) > maxCodeHeaps {
-			t.Fatalf("%d threads, %d classes, %d code heaps", len(vm.Threads), len(vm.Classes), len(vm.CodeHeaps))
-		}
-		for _, th := range vm.Threads {
-			if th.Stack.Empty() || th.Stack.Size() > maxStack {
-				t.Fatalf("stack %x", th.Stack)
-			}
-		}
-		if d := vm.Direct; d != nil && (d.Bytes < 0 || d.Buffers < 0 || d.Bytes > maxHeap) {
-			t.Fatalf("direct buffers %+v", d)
-		}
-		for _, g := range vm.GCTables {
-			if g.Bytes < minTable || g.Bytes > maxHeap {
-				t.Fatalf("table %+v", g)
-			}
-		}
-		if vm.ClassSpaceBytes < 0 || vm.MarkStackBytes < 0 {
-			t.Fatalf("negative sizes: %+v", vm)
-		}
+		checkBelievable(t, vm)
 	})
+}
+
+// checkBelievable checks what ReadVM promises of every JVM, whatever its memory
+// holds: sizes, and ranges of addresses that there can be.
+func checkBelievable(t *testing.T, vm *VM) {
+	t.Helper()
+	if len(vm.Threads) > maxThreads || len(vm.Classes) > maxClasses || len(vm.Metadata) > 2*maxClasses || len(vm.CodeHeaps) > maxCodeHeaps || len(vm.Spaces) > maxG1Regions {
+		t.Fatalf("%d threads, %d classes, %d code heaps, %d spaces", len(vm.Threads), len(vm.Classes), len(vm.CodeHeaps), len(vm.Spaces))
+	}
+	in := func(what string, r Region, most int64) {
+		if r != (Region{}) && (r.Start == 0 || r.End < r.Start || r.End > maxAddress || r.Size() > most) {
+			t.Fatalf("%s %x", what, r)
+		}
+	}
+	in("heap", vm.Heap, maxHeap)
+	in("archive", vm.Archive, maxArchive)
+	in("performance data", vm.PerfData, maxPerfData)
+	in("card table", vm.CardTable, maxHeap)
+	for _, h := range vm.CodeHeaps {
+		in("code heap", h.Memory, maxCode)
+		in("segment map", h.Segmap, maxCode)
+	}
+	for _, sp := range vm.Spaces {
+		if sp.Start < vm.Heap.Start || sp.End > vm.Heap.End || sp.End < sp.Start || sp.UsedBytes < -1 || sp.UsedBytes > sp.Size() {
+			t.Fatalf("space %+v in the heap %x", sp, vm.Heap)
+		}
+	}
+	for _, th := range vm.Threads {
+		if th.Stack.Empty() || th.TID < 0 {
+			t.Fatalf("thread %+v", th)
+		}
+		in("stack", th.Stack, maxStack)
+	}
+	if d := vm.Direct; d != nil && (d.Bytes < 0 || d.Buffers < 0 || d.Bytes > maxHeap) {
+		t.Fatalf("direct buffers %+v", d)
+	}
+	for _, g := range vm.GCTables {
+		if g.Bytes < minTable || g.Bytes > maxHeap {
+			t.Fatalf("table %+v", g)
+		}
+	}
+	for _, n := range append(vm.StackBytes, vm.ClassSpaceBytes, vm.MarkStackBytes, vm.ZMarkStackBytes) {
+		if n < 0 || n > 8*maxHeap {
+			t.Fatalf("size %d: %+v", n, vm)
+		}
+	}
 }
 
 // The numbers that JDK's own unsigned5.hpp names: the largest of each length.
@@ -290,5 +320,34 @@ func TestUnsigned5(t *testing.T) {
 		if got, rest := unsigned5(c.bytes); got != c.want || len(rest) != c.rest {
 			t.Errorf("%v: got %d and %d bytes, want %d and %d", c.bytes, got, len(rest), c.want, c.rest)
 		}
+	}
+}
+
+// The description holds no address: it is the same for two JVMs of one library,
+// which lies elsewhere in each.
+func TestStructsHoldNoAddress(t *testing.T) {
+	proc := linux.NewFS("/proc")
+	var all []*Structs
+	bases := map[uint64]bool{}
+	for len(all) < 2 {
+		p := jvmtest.StartFiller(t, jvmtest.Java(t, 17), []string{"-Xmx16m", "-Xint", "-XX:+UseSerialGC"}, 1, 1, 1)
+		target, err := process.Find(proc, p.PID())
+		if err != nil {
+			t.Fatal(err)
+		}
+		mem, err := proc.OpenMem(target.PID, target.VMAs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer mem.Close()
+		s, err := ReadStructs(mem, target.LibjvmBase)
+		if err != nil {
+			t.Fatal(err)
+		}
+		bases[target.LibjvmBase] = true
+		all = append(all, s)
+	}
+	if len(bases) != 2 || !reflect.DeepEqual(all[0], all[1]) {
+		t.Errorf("libjvm at %d places: one description is not the other", len(bases))
 	}
 }

@@ -6,20 +6,26 @@ import (
 	"fmt"
 )
 
-// Structs is the JVM's own description of its data, the table vmStructs that
+// Structs is HotSpot's own description of its data: the table vmStructs, which
 // libjvm exports for the serviceability agent (JDK:
-// src/hotspot/share/runtime/vmStructs.hpp). Reading it needs no help from the
-// JVM: no attach, no signal, no safepoint.
+// src/hotspot/share/runtime/vmStructs.hpp). The JVM does nothing for its being read.
+// It holds no addresses, and so is the same for every JVM of one library.
 type Structs struct {
-	mem    Memory
 	fields map[string]field
 	types  map[string]uint64 // size by type name
+}
+
+// reader reads one JVM by its description.
+type reader struct {
+	*Structs
+	mem  Memory
+	base uint64 // where libjvm is mapped
 }
 
 type field struct {
 	typeName string
 	static   bool
-	at       uint64 // address of a static field, else offset
+	at       uint64 // offset of a static field in libjvm, of another in its object
 }
 
 const (
@@ -30,32 +36,26 @@ const (
 // ErrNoField says that this JVM version does not describe a field.
 var ErrNoField = errors.New("field not described by this JVM")
 
-// of is the same description of the same JVM, read through another Memory: the
-// tables are constants of libjvm.
-func (s *Structs) of(mem Memory) *Structs {
-	return &Structs{mem: mem, fields: s.fields, types: s.types}
-}
-
-// ReadStructs reads the tables of the libjvm that is mapped at base.
+// ReadStructs reads the description out of the libjvm that is mapped at base.
 func ReadStructs(mem Memory, base uint64) (*Structs, error) {
 	const what = "reading the JVM's own description (vmStructs)"
 	lib, err := openLibrary(mem, base)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", what, err)
 	}
-	s := &Structs{mem: mem, fields: map[string]field{}, types: map[string]uint64{}}
+	s := &reader{&Structs{fields: map[string]field{}, types: map[string]uint64{}}, mem, base}
 	if err := s.readFields(lib); err != nil {
 		return nil, fmt.Errorf("%s: gHotSpotVMStructs: %w", what, err)
 	}
 	if err := s.readTypes(lib); err != nil {
 		return nil, fmt.Errorf("%s: gHotSpotVMTypes: %w", what, err)
 	}
-	return s, nil
+	return s.Structs, nil
 }
 
 // table reads gHotSpot<name>s: entries of a fixed stride, whose columns lie
 // at exported offsets, up to the first entry whose key column is null.
-func (s *Structs) table(lib *library, name, key string, columns []string, row func(cell func(i int) uint64) error) error {
+func (s *reader) table(lib *library, name, key string, columns []string, row func(cell func(i int) uint64) error) error {
 	values := map[string]uint64{}
 	for _, sym := range append([]string{"gHotSpot" + name + "s", "gHotSpot" + name + "EntryArrayStride"}, prefixed("gHotSpot"+name+"Entry", columns, "Offset")...) {
 		addr, err := lib.symbol(sym)
@@ -105,7 +105,7 @@ func prefixed(prefix string, names []string, suffix string) []string {
 	return out
 }
 
-func (s *Structs) readFields(lib *library) error {
+func (s *reader) readFields(lib *library) error {
 	columns := []string{"TypeName", "FieldName", "TypeString", "IsStatic", "Offset", "Address"}
 	return s.table(lib, "VMStruct", "TypeName", columns, func(cell func(int) uint64) error {
 		owner, err := s.cstring(cell(0))
@@ -118,7 +118,7 @@ func (s *Structs) readFields(lib *library) error {
 		}
 		f := field{static: uint32(cell(3)) != 0, at: cell(4)}
 		if f.static {
-			f.at = cell(5)
+			f.at = cell(5) - s.base
 		}
 		// A field of a type without a name has a null type string.
 		if cell(2) != 0 {
@@ -131,7 +131,7 @@ func (s *Structs) readFields(lib *library) error {
 	})
 }
 
-func (s *Structs) readTypes(lib *library) error {
+func (s *reader) readTypes(lib *library) error {
 	columns := []string{"TypeName", "Size"}
 	return s.table(lib, "VMType", "TypeName", columns, func(cell func(int) uint64) error {
 		name, err := s.cstring(cell(0))
@@ -144,14 +144,14 @@ func (s *Structs) readTypes(lib *library) error {
 }
 
 // word reads one 64-bit word.
-func (s *Structs) word(addr uint64) (uint64, error) {
+func (s *reader) word(addr uint64) (uint64, error) {
 	var b [8]byte
 	err := s.mem.ReadMem(b[:], addr)
 	return u64(b[:]), err
 }
 
 // cstring reads a string that ends in a zero byte.
-func (s *Structs) cstring(addr uint64) (string, error) {
+func (s *reader) cstring(addr uint64) (string, error) {
 	var out []byte
 	var b [32]byte
 	for len(out) < maxString {
@@ -169,19 +169,19 @@ func (s *Structs) cstring(addr uint64) (string, error) {
 }
 
 // has says whether this JVM describes a field.
-func (s *Structs) has(name string) bool { _, ok := s.fields[name]; return ok }
+func (s *reader) has(name string) bool { _, ok := s.fields[name]; return ok }
 
 // static returns the address of a static field.
-func (s *Structs) static(name string) (uint64, error) {
+func (s *reader) static(name string) (uint64, error) {
 	f, ok := s.fields[name]
 	if !ok || !f.static {
 		return 0, fmt.Errorf("%w: %s", ErrNoField, name)
 	}
-	return f.at, nil
+	return s.base + f.at, nil
 }
 
 // staticWord reads a static field of 64 bits.
-func (s *Structs) staticWord(name string) (uint64, error) {
+func (s *reader) staticWord(name string) (uint64, error) {
 	at, err := s.static(name)
 	if err != nil {
 		return 0, err
@@ -190,7 +190,7 @@ func (s *Structs) staticWord(name string) (uint64, error) {
 }
 
 // offset returns the offset of a field in its object.
-func (s *Structs) offset(name string) (uint64, error) {
+func (s *reader) offset(name string) (uint64, error) {
 	f, ok := s.fields[name]
 	if !ok || f.static {
 		return 0, fmt.Errorf("%w: %s", ErrNoField, name)
@@ -199,7 +199,7 @@ func (s *Structs) offset(name string) (uint64, error) {
 }
 
 // member reads a field of 64 bits of the object at addr.
-func (s *Structs) member(addr uint64, name string) (uint64, error) {
+func (s *reader) member(addr uint64, name string) (uint64, error) {
 	off, err := s.offset(name)
 	if err != nil {
 		return 0, err
@@ -212,7 +212,7 @@ func (s *Structs) member(addr uint64, name string) (uint64, error) {
 
 // chain follows static pointer first through the members, each a pointer to
 // the next object.
-func (s *Structs) chain(first string, members ...string) (uint64, error) {
+func (s *reader) chain(first string, members ...string) (uint64, error) {
 	at, err := s.staticWord(first)
 	for _, m := range members {
 		if err != nil {

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"tare/internal/jvmtest"
+	"tare.dev/tare/internal/testkit/jvmtest"
 )
 
 // pack makes a jar by archive/zip; a name with "!" at its end is stored.

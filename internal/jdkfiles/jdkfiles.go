@@ -1,6 +1,6 @@
 // Package jdkfiles reads what an installed Java runtime is from its files, without
 // starting it: version, vendor, the options that its JVM knows, the class
-// archives beside it. It imports the standard library alone, for the launcher.
+// archives beside it. It imports nothing that would make the launcher large.
 package jdkfiles
 
 import (
@@ -20,9 +20,14 @@ type Runtime struct {
 	LibJVM string
 	// data is the library's read-only data, which holds its version and the
 	// names of its options; it is read when it is asked for.
-	data    []byte
+	data    section
 	dataErr error
 	isRead  bool
+	// relocations are read when an option's name does not tell enough.
+	relocations struct {
+		data            []byte
+		isRead, unknown bool
+	}
 }
 
 // Open reads the runtime of a launcher. An error leaves Version empty: the
@@ -40,25 +45,25 @@ func Open(java string) (*Runtime, error) {
 	r.LibJVM = findServer(r.Home, "libjvm.so")
 	r.Release, err = ReadRelease(r.releaseFile())
 	if r.Version == "" {
-		r.Version = libraryVersion(r.readOnly())
+		r.Version = libraryVersion(r.readOnly().data)
 	}
 	return r, err
 }
 
-// Problem says why the library could not be read, as far as that was tried; nil
-// without one.
+// Problem is the error of reading the library, or nil. The library is read when
+// something is asked that it tells.
 func (r *Runtime) Problem() error { return r.dataErr }
 
 // readOnly is the library's read-only data, empty if it cannot be had.
-func (r *Runtime) readOnly() []byte {
+func (r *Runtime) readOnly() section {
 	if !r.isRead && r.LibJVM != "" {
 		r.isRead = true
-		r.data, r.dataErr = readOnlyData(r.LibJVM)
+		r.data, r.dataErr = openSection(r.LibJVM, ".rodata")
 	}
 	return r.data
 }
 
-// HotSpot says that the runtime is known to be HotSpot.
+// HotSpot says whether the runtime has HotSpot's library, and is not OpenJ9.
 func (r *Runtime) HotSpot() bool { return r.LibJVM != "" && r.Variant != "openj9" }
 
 // releaseFile is beside bin, or for the jre folder of a JDK 8 one above.
@@ -109,10 +114,10 @@ func ifRegular(path string) string {
 	return ""
 }
 
-// DefaultArchive is the class data archive that the JVM in home uses unless it
-// is told otherwise; empty without one.
+// DefaultArchive is the path of the class data archive that the JVM in home uses
+// by default; it is empty when there is none.
 func DefaultArchive(home string) string { return findServer(home, "classes.jsa") }
 
-// CompactArchive is the default archive for compact object headers, where that
-// is another one (JEP 450, JEP 519); empty without one.
+// CompactArchive is the path of the archive that the JVM in home uses with compact
+// object headers (JEP 450, JEP 519); it is empty when there is none of its own.
 func CompactArchive(home string) string { return findServer(home, "classes_coh.jsa") }

@@ -2,19 +2,22 @@ package jdkfiles
 
 import (
 	"bytes"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
-	"tare/internal/jvmtest"
+	"tare.dev/tare/internal/testkit/jvmtest"
 )
 
 // What the files of every JDK say is what its JVM says.
 func TestOpen(t *testing.T) {
-	for _, major := range jvmtest.Majors {
+	for _, major := range jvmtest.Majors(t) {
 		t.Run(strconv.Itoa(major), func(t *testing.T) {
 			r, err := Open(jvmtest.Java(t, major))
 			if err != nil {
@@ -31,25 +34,29 @@ func TestOpen(t *testing.T) {
 			if err != nil || !strings.Contains(string(out), `"`+r.Version) {
 				t.Errorf("version %s, but: %s, %v", r.Version, out, err)
 			}
-			if v := libraryVersion(r.readOnly()); v != r.Version {
+			if v := libraryVersion(r.readOnly().data); v != r.Version {
 				t.Errorf("the library says %q, the release file %q", v, r.Version)
 			}
 			if path := DefaultArchive(r.Home); path == "" || filepath.Dir(path) != filepath.Dir(r.LibJVM) {
 				t.Errorf("archive %q", path)
 			}
-			if compact := CompactArchive(r.Home); (compact != "") != (major == 25 || major == 26) {
-				t.Errorf("archive for compact headers: %q", compact)
+			// It is the one that the JVM takes: without it, there is none to share.
+			if path := CompactArchive(r.Home); path != "" {
+				out, err := exec.Command(r.Java, "-XX:+UnlockExperimentalVMOptions", "-XX:+UseCompactObjectHeaders", "-Xshare:on", "-Xlog:cds", "-version").CombinedOutput()
+				if err != nil || !bytes.Contains(out, []byte(path)) {
+					t.Errorf("archive for compact headers %q, but %v\n%s", path, err, out)
+				}
 			}
 		})
 	}
 }
 
-// The names that are looked for are there exactly when the JVM has the option.
+// The names that are looked for are there exactly when the JVM has the option:
+// every option's own name, and nothing that one of them merely ends with.
 func TestHasAgreesWithTheJVM(t *testing.T) {
-	flags := []string{"THPStackMitigation", "TrimNativeHeapInterval", "ArchiveRelocationMode", "UseCompactObjectHeaders",
-		"ExitOnOutOfMemoryError", "G1PeriodicGCInterval", "ActiveProcessorCount", "AutoCreateSharedArchive", "AOTCache",
-		"UseContainerSupport", "UseContainerCpuShares", "MaxRAMPercentage", "UseG1GC", "NoSuchOption"}
-	for _, major := range jvmtest.Majors {
+	printed := regexp.MustCompile(`(?m)^\s*\w+\s+(\w+)\s+:?= `)
+	others := []string{"NoSuchOption", "MemoryTracking", "StackSizeX", "CompactObjectHeaders", "Tracking"}
+	for _, major := range jvmtest.Majors(t) {
 		r, err := Open(jvmtest.Java(t, major))
 		if err != nil {
 			t.Fatal(err)
@@ -59,9 +66,16 @@ func TestHasAgreesWithTheJVM(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, flag := range flags {
-			if want := bytes.Contains(out, []byte(" "+flag+" ")); r.Has(flag) != want {
-				t.Errorf("JDK %d, %s: %v, want %v", major, flag, r.Has(flag), want)
+		has := map[string]bool{}
+		for _, m := range printed.FindAllSubmatch(out, -1) {
+			has[string(m[1])] = true
+		}
+		if len(has) < 500 {
+			t.Fatalf("JDK %d has %d options", major, len(has))
+		}
+		for _, flag := range append(slices.Collect(maps.Keys(has)), others...) {
+			if r.Has(flag) != has[flag] {
+				t.Errorf("JDK %d, %s: %v, want %v", major, flag, r.Has(flag), has[flag])
 			}
 		}
 	}
@@ -151,8 +165,8 @@ func FuzzSection(f *testing.F) {
 	h[40], h[58], h[60], h[62] = 64, 64, 3, 2
 	f.Add(append(h, ".rodata\x00"...))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if got, err := section(bytes.NewReader(data), ".rodata"); err == nil && len(got) > maxReadOnlyData {
-			t.Errorf("%d bytes", len(got))
+		if got, err := readSection(bytes.NewReader(data), ".rodata"); err == nil && len(got.data) > maxSection {
+			t.Errorf("%d bytes", len(got.data))
 		}
 	})
 }

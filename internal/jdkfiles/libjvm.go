@@ -3,84 +3,50 @@ package jdkfiles
 import (
 	"bytes"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"io"
-	"math"
 	"os"
+
+	"tare.dev/tare/internal/elffile"
 )
 
-// maxReadOnlyData bounds the section that is read: it has 0.5 MiB in JDK 8 and
-// 1 MiB in 27.
-const maxReadOnlyData = 32 << 20
+// maxSection bounds a section that is read. The read-only data have 0.5 MiB in
+// JDK 8 and 1 MiB in 27, the relocations 2 and 3 MiB.
+const maxSection = 32 << 20
 
-const (
-	elfHeaderSize     = 64
-	sectionHeaderSize = 64
-	maxSections       = 256
-	maxSectionNames   = 64 << 10
-	sectionProgbits   = 1 // SHT_PROGBITS
-)
+// section is the content of one section of the library.
+type section struct {
+	data    []byte
+	address uint64 // in memory, from where the library is mapped
+}
 
-// errNotELF says what kind of library is read: of amd64, arm64 and the like.
-var errNotELF = errors.New("not a 64-bit little-endian ELF library")
-
-// readOnlyData reads the section .rodata of a library (System V ABI). It does by
-// hand the little that is needed of debug/elf, which would make the launcher a
-// tenth larger.
-func readOnlyData(path string) ([]byte, error) {
+func openSection(path, name string) (section, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, err
+		return section{}, err
 	}
 	defer f.Close()
-	data, err := section(f, ".rodata")
+	s, err := readSection(f, name)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return section{}, fmt.Errorf("%s: %w", path, err)
 	}
-	return data, nil
+	return s, nil
 }
 
-func section(r io.ReaderAt, name string) ([]byte, error) {
-	var h [elfHeaderSize]byte
-	if _, err := r.ReadAt(h[:], 0); err != nil {
-		return nil, errors.Join(errNotELF, err)
-	}
-	le := binary.LittleEndian
-	at, size, count, names := le.Uint64(h[40:]), le.Uint16(h[58:]), le.Uint16(h[60:]), le.Uint16(h[62:])
-	if string(h[:6]) != "\x7fELF\x02\x01" || size != sectionHeaderSize || count > maxSections || names >= count || at > math.MaxInt64/2 {
-		return nil, errNotELF
-	}
-	table := make([]byte, int(count)*sectionHeaderSize)
-	if _, err := r.ReadAt(table, int64(at)); err != nil {
-		return nil, err
-	}
-	strings, err := contents(r, table[int(names)*sectionHeaderSize:], maxSectionNames)
+func readSection(r io.ReaderAt, name string) (section, error) {
+	found, err := elffile.Find(r, name)
 	if err != nil {
-		return nil, err
+		return section{}, err
 	}
-	for ; len(table) > 0; table = table[sectionHeaderSize:] {
-		n := le.Uint32(table)
-		if int64(n) < int64(len(strings)) && bytes.HasPrefix(strings[n:], append([]byte(name), 0)) && le.Uint32(table[4:]) == sectionProgbits {
-			return contents(r, table, maxReadOnlyData)
-		}
+	if found.Size() > maxSection {
+		return section{}, fmt.Errorf("section %s of %d bytes: at most %d are read", name, found.Size(), maxSection)
 	}
-	return nil, fmt.Errorf("no section %s", name)
-}
-
-// contents reads the section that a header describes.
-func contents(r io.ReaderAt, header []byte, most uint64) ([]byte, error) {
-	le := binary.LittleEndian
-	at, size := le.Uint64(header[24:]), le.Uint64(header[32:])
-	if size > most || at > math.MaxInt64/2 {
-		return nil, fmt.Errorf("a section of %d bytes: at most %d are read", size, most)
-	}
-	data := make([]byte, size)
-	_, err := r.ReadAt(data, int64(at))
+	s := section{make([]byte, found.Size()), found.Address}
+	_, err = r.ReadAt(s.data, int64(found.Start))
 	if err != nil && err != io.EOF {
-		return nil, err
+		return section{}, err
 	}
-	return data, nil
+	return s, nil
 }
 
 // Has says that the JVM of this runtime has an option of that name, such as
@@ -88,8 +54,46 @@ func contents(r io.ReaderAt, header []byte, most uint64) ([]byte, error) {
 // src/hotspot/share/runtime/flags/jvmFlag.cpp). Options of debug builds are not
 // in it. It is false where the library could not be read. The first call reads a
 // megabyte, and each searches it: a quarter of a millisecond.
+//
+// A linker keeps a text that another one ends with only once. Where the name is
+// nothing but the end of longer texts, such as ThreadStackSize of
+// CompilerThreadStackSize, it is an option if something points to it.
 func (r *Runtime) Has(flag string) bool {
-	return flag != "" && bytes.Contains(r.readOnly(), append([]byte(flag), 0))
+	if flag == "" {
+		return false
+	}
+	text, name := r.readOnly(), append([]byte(flag), 0)
+	for at := 0; ; at++ {
+		next := bytes.Index(text.data[at:], name)
+		if next < 0 {
+			return false
+		}
+		at += next
+		if at == 0 || text.data[at-1] == 0 || r.pointedTo(text.address+uint64(at)) {
+			return true
+		}
+	}
+}
+
+// pointedTo says whether the library has a pointer to an address within it, by
+// the relocations that make it one (System V ABI, "Relocation": r_addend is the
+// third word of an entry). Of a library without a table of these nothing is known,
+// and it may have.
+func (r *Runtime) pointedTo(address uint64) bool {
+	if !r.relocations.isRead {
+		r.relocations.isRead = true
+		s, err := openSection(r.LibJVM, ".rela.dyn")
+		r.relocations.data, r.relocations.unknown = s.data, err != nil
+	}
+	if r.relocations.unknown {
+		return true
+	}
+	for entry := r.relocations.data; len(entry) >= 24; entry = entry[24:] {
+		if binary.LittleEndian.Uint64(entry[16:]) == address {
+			return true
+		}
+	}
+	return false
 }
 
 // libraryVersion finds the version in the text that java -version and crash

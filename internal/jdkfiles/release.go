@@ -79,7 +79,7 @@ func unquote(s string) (string, bool) {
 	return inner, ok && ok2 && !strings.Contains(inner, `"`)
 }
 
-// IsName keeps what would not be printed as it is, and what is no name, out.
+// IsName says whether s can be printed as it is, and is as short as a name.
 func IsName(s string) bool {
 	return s != "" && len(s) <= maxValue && !strings.ContainsFunc(s, func(r rune) bool {
 		return r == unicode.ReplacementChar || !unicode.IsPrint(r)

@@ -9,9 +9,9 @@ import (
 	"slices"
 	"strings"
 
-	"tare/internal/jmh"
-	"tare/internal/linux"
-	"tare/internal/report"
+	"tare.dev/tare/internal/document"
+	"tare.dev/tare/internal/jmh"
+	"tare.dev/tare/internal/report"
 )
 
 // ComparisonSchema names the JSON form of a Comparison. Fields may be added;
@@ -53,7 +53,9 @@ const (
 	forkNoted         = "Welch's t-test at 0.1 %"
 )
 
-// Compare compares results by benchmark, mode, threads and parameters.
+// Compare compares the results of two runs. Results belong together when their
+// benchmark, mode, threads and parameters are the same. Patterns choose metrics,
+// as in Options. It fails when the runs have no benchmark in common.
 func Compare(a, b []jmh.Result, patterns []string) (*Comparison, error) {
 	c := &Comparison{Schema: ComparisonSchema, Changes: []Change{}, OnlyA: []string{}, OnlyB: []string{}, Differences: []string{}}
 	inA, inB := byKey(a), byKey(b)
@@ -138,58 +140,53 @@ func verdict(a, b jmh.Estimate, higherIsBetter bool) Verdict {
 
 // CompareText writes a comparison for a terminal.
 func CompareText(w io.Writer, c *Comparison) error {
-	p := &printer{w: w}
-	for _, note := range c.notes() {
-		p.line("%s", strings.Join(report.Wrap("note: "+linux.Printable(note), 78), "\n      "))
-	}
+	d := &document.Document{}
+	c.addNotes(d)
 	for _, group := range c.byBenchmark() {
-		p.line("\n%s", linux.Printable(group[0].Benchmark))
-		rows := [][]string{{"", "", "A", "", "B", "", "change", ""}}
+		t := document.Table{Columns: document.Columns("", "", ">A", "", ">B", "", ">change", "")}
 		for _, ch := range group {
-			rows = append(rows, []string{
-				linux.Printable(ch.Metric), linux.Printable(ch.A.Unit), jmh.Quantity(ch.A.Center), ch.A.Interval(),
-				jmh.Quantity(ch.B.Center), ch.B.Interval(), ch.percent(), string(ch.Verdict),
-			})
+			t.Row(document.Cells(ch.Metric, ch.A.Unit, jmh.Quantity(ch.A.Center), ch.A.Interval(), jmh.Quantity(ch.B.Center), ch.B.Interval(), ch.percent(), string(ch.Verdict))...)
 		}
-		const l, r = report.Left, report.Right
-		p.table("  ", []report.Align{l, l, r, l, r, l, r, l}, rows)
+		d.Add(document.Heading{Text: document.Plain(group[0].Benchmark)}, t)
 	}
-	p.line("\n%s", strings.Join(report.Wrap(explanation+"; "+forkNoted, 78), "\n"))
-	return p.err
+	d.Add(aside(explanation + "; " + forkNoted))
+	return document.WriteText(w, d, document.Style{})
 }
 
 // CompareMarkdown writes a comparison as text of a pull request: what got worse
 // or better first, everything folded below.
 func CompareMarkdown(w io.Writer, c *Comparison) error {
-	p := &printer{w: w}
+	d := &document.Document{}
 	for _, v := range []Verdict{Worse, Better} {
-		p.changes(string(v), slices.DeleteFunc(slices.Clone(c.Changes), func(ch Change) bool { return ch.Verdict != v }))
+		of := slices.DeleteFunc(slices.Clone(c.Changes), func(ch Change) bool { return ch.Verdict != v })
+		if len(of) > 0 {
+			d.Add(document.Paragraph{Text: document.Strong(upperFirst(string(v)))}, changesTable(of))
+		}
 	}
-	if !slices.ContainsFunc(c.Changes, func(ch Change) bool { return ch.Verdict == Worse || ch.Verdict == Better }) {
-		p.line("No significant change.\n")
+	if len(d.Blocks) == 0 {
+		d.Add(document.Paragraph{Text: document.Plain("No significant change.")})
 	}
-	for _, note := range c.notes() {
-		p.line("Note: %s\n", cell(note))
-	}
-	p.line("<details><summary>All %d metrics</summary>\n", len(c.Changes))
-	p.changes("", c.Changes)
-	p.line("%s; %s.\n\n</details>", upperFirst(explanation), forkNoted)
-	return p.err
+	c.addNotes(d)
+	d.Add(document.Fold{Summary: document.Plain(fmt.Sprintf("All %d metrics", len(c.Changes))),
+		Blocks: []document.Block{changesTable(c.Changes), aside(upperFirst(explanation) + "; " + forkNoted + ".")}})
+	return document.WriteMarkdown(w, d)
 }
 
-func (p *printer) changes(title string, changes []Change) {
-	if len(changes) == 0 {
-		return
-	}
-	if title != "" {
-		p.line("**%s**\n", upperFirst(title))
-	}
-	p.line("| benchmark | metric | A | B | change | |\n|---|---|---:|---:|---:|---|")
+func changesTable(changes []Change) document.Table {
+	t := document.Table{Columns: document.Columns("benchmark", "metric", ">A", ">B", ">change", "")}
 	for _, ch := range changes {
-		p.line("| %s | %s (%s) | %s %s | %s %s | %s | %s |", cell(ch.Benchmark), cell(ch.Metric), cell(ch.A.Unit),
-			jmh.Quantity(ch.A.Center), ch.A.Interval(), jmh.Quantity(ch.B.Center), ch.B.Interval(), ch.percent(), ch.Verdict)
+		row := document.Cells(ch.Benchmark, ch.Metric+" ("+ch.A.Unit+")", jmh.Quantity(ch.A.Center), jmh.Quantity(ch.B.Center), ch.percent(), string(ch.Verdict))
+		row[2].Note, row[3].Note = document.Plain(ch.A.Interval()), document.Plain(ch.B.Interval())
+		t.Row(row...)
 	}
-	p.line("")
+	return t
+}
+
+// addNotes says what the two do not have in common.
+func (c *Comparison) addNotes(d *document.Document) {
+	for _, note := range c.notes() {
+		d.Add(document.Paragraph{Text: document.Plain(note), Role: document.Note})
+	}
 }
 
 func (ch Change) percent() string { return report.Change(ch.A.Center, ch.B.Center) }

@@ -12,7 +12,7 @@ import (
 	"strconv"
 	"strings"
 
-	"tare/internal/jmh"
+	"tare.dev/tare/internal/jmh"
 )
 
 // ReportSchema names the JSON form of a Report. Fields may be added; none
@@ -27,7 +27,7 @@ type Report struct {
 	Common []string `json:"common"`
 }
 
-// Group are contenders under the same conditions.
+// Group is the contenders that were measured under the same conditions.
 type Group struct {
 	// Name are the conditions; "" when there is one group.
 	Name string `json:"name"`
@@ -36,7 +36,7 @@ type Group struct {
 	Rankings   []Ranking   `json:"rankings"`
 }
 
-// Contender is one of those compared.
+// Contender is one of the things compared, with its metrics by name.
 type Contender struct {
 	Name      string                  `json:"name"`
 	Estimates map[string]jmh.Estimate `json:"estimates"`
@@ -139,7 +139,8 @@ func sameBut(results []jmh.Result, dimension string) bool {
 	return false
 }
 
-// Rank makes a report.
+// Rank sorts results into groups and ranks the contenders of each group by each
+// metric. It fails when the results do not have what o asks for.
 func Rank(results []jmh.Result, o Options) (*Report, error) {
 	names, common := varying(results)
 	contender, groupBy, err := split(names, o.Contender)
@@ -283,7 +284,8 @@ func (g *Group) metrics(patterns []string) ([]string, error) {
 	return out, nil
 }
 
-// Ranking is the contenders' order by a metric; of one that none has, empty.
+// Ranking is the contenders' order by a metric. It is empty when no contender has
+// the metric.
 func (g *Group) Ranking(metric string) Ranking {
 	r := Ranking{Metric: metric, Order: []int{}, Tied: []bool{}}
 	for i, c := range g.Contenders {

@@ -1,18 +1,81 @@
 package jmhreport
 
 import (
-	"fmt"
 	"io"
+	"math"
 	"strconv"
 	"strings"
 
-	"tare/internal/jmh"
-	"tare/internal/linux"
-	"tare/internal/report"
+	"tare.dev/tare/internal/document"
+	"tare.dev/tare/internal/jmh"
+	"tare.dev/tare/internal/plot"
+	"tare.dev/tare/internal/report"
 )
 
-// explanation of the intervals, below every table.
+// explanation of the intervals, with every table.
 const explanation = "mean ± 99.9 % interval, of one value per fork (peaks: its largest), or per iteration with fewer than 3 forks"
+
+// Text writes a report for a terminal: a short table for each metric.
+func Text(w io.Writer, r *Report) error {
+	d := &document.Document{}
+	d.Add(document.Paragraph{Text: document.Plain(strings.Join(r.Common, " · "))}, aside(explanation))
+	for _, g := range r.Groups {
+		d.Add(g.name()...)
+		for _, ranking := range g.Rankings {
+			d.Add(document.Heading{Text: ranking.title(), Sub: true}, g.ranked(ranking))
+		}
+		if len(g.Contenders) > 1 {
+			d.Add(document.Heading{Text: document.Plain("ranking by metric"), Sub: true}, g.matrix(), g.letters(), g.winners())
+		}
+	}
+	return document.WriteText(w, d, document.Style{})
+}
+
+// Markdown writes a report as text of a pull request: one table for each group,
+// contenders by metrics.
+func Markdown(w io.Writer, r *Report) error {
+	d := page(r)
+	d.Title = "" // the pull request has one
+	return document.WriteMarkdown(w, d)
+}
+
+// HTML writes a report as one page that needs no network.
+func HTML(w io.Writer, r *Report) error { return document.WriteHTML(w, page(r)) }
+
+// page is the report where tables can be wide.
+func page(r *Report) *document.Document {
+	d := &document.Document{Title: "Benchmarks by speed and memory"}
+	d.Add(document.Paragraph{Text: document.Plain(strings.Join(r.Common, " · "))})
+	for _, g := range r.Groups {
+		d.Add(g.name()...)
+		d.Add(g.winners(), g.all())
+		if len(g.Contenders) > 1 && len(g.Rankings) > 1 {
+			d.Add(document.Figure{Heading: document.Plain("Ranking by metric"), Plot: g.ranks()})
+		}
+		bars := document.Gallery{Heading: document.Plain("Metric by metric")}
+		for _, ranking := range g.Rankings {
+			bars.Figures = append(bars.Figures, document.Figure{Heading: document.Plain(ranking.Metric),
+				Caption: document.Plain(ranking.Unit + ", " + ranking.direction()), Plot: g.bars(ranking)})
+		}
+		d.Add(bars)
+	}
+	d.Add(aside(upperFirst(explanation) + ". Bold: first by this metric; =: its interval overlaps that of a neighbour."))
+	return d
+}
+
+func aside(text string) document.Paragraph {
+	return document.Paragraph{Text: document.Plain(text), Role: document.Aside}
+}
+
+func upperFirst(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
+
+// name is the heading of a group that has one.
+func (g Group) name() []document.Block {
+	if g.Name == "" {
+		return nil
+	}
+	return []document.Block{document.Heading{Text: document.Plain(g.Name)}}
+}
 
 // letter names a contender in a narrow column.
 func letter(i int) string {
@@ -20,6 +83,11 @@ func letter(i int) string {
 		return string(rune('A' + i))
 	}
 	return strconv.Itoa(i + 1)
+}
+
+// title names a metric, its unit, and which way it is good.
+func (r Ranking) title() document.Text {
+	return document.Join(document.Strong(r.Metric), document.Faint(" in "+r.Unit+", "+r.direction()))
 }
 
 // direction says which way a metric is good.
@@ -31,7 +99,7 @@ func (r Ranking) direction() string {
 }
 
 // place is a rank in a table: "1", "2=" when its interval overlaps with a
-// neighbour's, "" when unknown.
+// neighbour's, "–" when unknown.
 func (r Ranking) place(contender int) string {
 	place, tied := r.Place(contender)
 	switch {
@@ -45,8 +113,7 @@ func (r Ranking) place(contender int) string {
 
 // winners says which contender is first by which metrics; by those with a =
 // that is not sure.
-func (g Group) winners() []string {
-	var lines []string
+func (g Group) winners() document.List {
 	by := map[int][]string{}
 	var order []int
 	for _, r := range g.Rankings {
@@ -62,64 +129,16 @@ func (g Group) winners() []string {
 		}
 		by[r.Order[0]] = append(by[r.Order[0]], metric)
 	}
+	var l document.List
 	for _, i := range order {
-		lines = append(lines, g.Contenders[i].Name+" is first by "+strings.Join(by[i], ", "))
+		l.Items = append(l.Items, document.Plain(g.Contenders[i].Name+" is first by "+strings.Join(by[i], ", ")))
 	}
-	return lines
+	return l
 }
 
-// Text writes a report for a terminal.
-func Text(w io.Writer, r *Report) error {
-	p := &printer{w: w}
-	for _, line := range report.Wrap(linux.Printable(strings.Join(r.Common, " · ")), 78) {
-		p.line("%s", line)
-	}
-	p.line("%s", strings.Join(report.Wrap(explanation, 78), "\n"))
-	for _, g := range r.Groups {
-		p.group(g)
-	}
-	return p.err
-}
-
-type printer struct {
-	w   io.Writer
-	err error
-}
-
-func (p *printer) line(format string, args ...any) {
-	if p.err == nil {
-		_, p.err = fmt.Fprintf(p.w, format+"\n", args...)
-	}
-}
-
-func (p *printer) table(indent string, align []report.Align, rows [][]string) {
-	if p.err == nil {
-		p.err = report.Table(p.w, indent, align, rows)
-	}
-}
-
-func (p *printer) group(g Group) {
-	if g.Name != "" {
-		p.line("\n%s", linux.Printable(g.Name))
-	}
-	for _, r := range g.Rankings {
-		p.line("\n%s  %s, %s", linux.Printable(r.Metric), linux.Printable(r.Unit), r.direction())
-		p.table("  ", []report.Align{report.Right, report.Left, report.Right, report.Left, report.Right}, g.rankingRows(r))
-	}
-	if len(g.Contenders) > 1 {
-		p.line("\nranking by metric")
-		p.table("  ", g.matrixAlign(), g.matrix())
-		for i, c := range g.Contenders {
-			p.line("  %s  %s", letter(i), linux.Printable(c.Name))
-		}
-		for _, line := range g.winners() {
-			p.line("%s", strings.Join(report.Wrap(linux.Printable(line), 78), "\n  "))
-		}
-	}
-}
-
-func (g Group) rankingRows(r Ranking) [][]string {
-	var rows [][]string
+// ranked is the contenders by one metric, the best first.
+func (g Group) ranked(r Ranking) document.Table {
+	t := document.Table{Columns: document.Columns(">", "", ">", "", ">")}
 	for _, i := range r.Order {
 		e := g.Contenders[i].Estimates[r.Metric]
 		first := g.Contenders[r.Order[0]].Estimates[r.Metric]
@@ -127,90 +146,101 @@ func (g Group) rankingRows(r Ranking) [][]string {
 		if i != r.Order[0] {
 			change = report.Change(first.Center, e.Center)
 		}
-		rows = append(rows, []string{r.place(i), linux.Printable(g.Contenders[i].Name), jmh.Quantity(e.Center), e.Interval(), change})
+		t.Row(document.Cells(r.place(i), g.Contenders[i].Name, jmh.Quantity(e.Center), e.Interval(), change)...)
 	}
-	return rows
+	return t
 }
 
-func (g Group) matrixAlign() []report.Align {
-	align := []report.Align{report.Left}
-	for range g.Contenders {
-		align = append(align, report.Right)
-	}
-	return align
-}
-
-// matrix are the places of contenders by metric, with a heading.
-func (g Group) matrix() [][]string {
-	heading := []string{""}
+// matrix is the places of contenders by metric.
+func (g Group) matrix() document.Table {
+	t := document.Table{Columns: document.Columns("")}
 	for i := range g.Contenders {
-		heading = append(heading, letter(i))
+		t.Columns = append(t.Columns, document.Column{Name: letter(i), Number: true})
 	}
-	rows := [][]string{heading}
 	for _, r := range g.Rankings {
-		row := []string{linux.Printable(r.Metric)}
+		row := document.Cells(r.Metric)
 		for i := range g.Contenders {
-			row = append(row, r.place(i))
+			row = append(row, document.Cells(r.place(i))...)
 		}
-		rows = append(rows, row)
+		t.Row(row...)
 	}
-	return rows
+	return t
 }
 
-// Markdown writes a report as text of a pull request: one table for each group,
-// contenders by metrics.
-func Markdown(w io.Writer, r *Report) error {
-	p := &printer{w: w}
-	for _, g := range r.Groups {
-		if g.Name != "" {
-			p.line("**%s**\n", cell(g.Name))
-		}
-		heading, rule := "| |", "|---|"
-		for _, ranking := range g.Rankings {
-			heading += " " + cell(ranking.Metric) + " (" + cell(ranking.Unit) + ") |"
-			rule += "---:|"
-		}
-		p.line("%s\n%s", heading, rule)
-		for i, c := range g.Contenders {
-			row := "| " + cell(c.Name) + " |"
-			for _, ranking := range g.Rankings {
-				row += " " + g.markdownCell(ranking, i) + " |"
-			}
-			p.line("%s", row)
-		}
-		p.line("")
+// letters says which letter is whose.
+func (g Group) letters() document.Table {
+	t := document.Table{Columns: document.Columns("", "")}
+	for i, c := range g.Contenders {
+		t.Row(document.Cells(letter(i), c.Name)...)
 	}
-	p.line("%s. Bold: first by this metric; =: its interval overlaps that of a neighbour.", upperFirst(explanation))
-	return p.err
+	return t
 }
 
-func upperFirst(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
+// all is the contenders by all metrics.
+func (g Group) all() document.Table {
+	t := document.Table{Columns: document.Columns("contender"), Sortable: true}
+	for _, r := range g.Rankings {
+		t.Columns = append(t.Columns, document.Column{Name: r.Metric + " (" + r.Unit + ")", Number: true})
+	}
+	for i, c := range g.Contenders {
+		row := []document.Cell{{Text: document.Plain(c.Name)}}
+		for _, r := range g.Rankings {
+			row = append(row, g.cell(r, i))
+		}
+		t.Row(row...)
+	}
+	return t
+}
 
-func (g Group) markdownCell(r Ranking, contender int) string {
+// cell is a contender by a metric. One without the metric is sorted last.
+func (g Group) cell(r Ranking, contender int) document.Cell {
 	e, ok := g.Contenders[contender].Estimates[r.Metric]
 	if !ok {
-		return "–"
+		return document.Number("–", math.MaxFloat64)
 	}
-	text := jmh.Quantity(e.Center)
-	if margin := e.Interval(); margin != "" {
-		text += " " + margin
-	}
+	c := document.Number(jmh.Quantity(e.Center), e.Center)
 	place, tied := r.Place(contender)
 	if place == 1 {
-		text = "**" + text + "**"
+		c.Text = document.Strong(c.Text.String())
 	}
+	note := e.Interval()
 	if tied {
-		text += " ="
+		note += " ="
 	}
-	return text
+	c.Note = document.Plain(note)
+	return c
 }
 
-// cell makes text safe in a Markdown table: what a result file says is nobody's
-// markup.
-func cell(s string) string {
-	s = linux.Printable(s)
-	for _, special := range []string{`\`, "`", "*", "_", "[", "]", "<", ">", "|", "~", "#", "@", "!"} {
-		s = strings.ReplaceAll(s, special, `\`+special)
+// bars has a bar with its interval for each contender, the best on top.
+func (g Group) bars(r Ranking) plot.Bars {
+	b := plot.Bars{Title: r.Metric + " by contender", Desc: r.direction(), Unit: r.Unit}
+	for _, i := range r.Order {
+		e := g.Contenders[i].Estimates[r.Metric]
+		bar := plot.Bar{Value: e.Center, Text: strings.TrimSpace(jmh.Quantity(e.Center) + " " + e.Interval()), Tone: toneOf(i)}
+		if e.Low != nil && e.High != nil {
+			bar.Low, bar.High = max(*e.Low, 0), max(*e.High, 0)
+		}
+		b.Groups = append(b.Groups, plot.Group{Name: letter(i) + " · " + g.Contenders[i].Name, Bars: []plot.Bar{bar}})
 	}
-	return s
+	return b
 }
+
+// ranks has a line for each contender through its places.
+func (g Group) ranks() plot.Ranks {
+	p := plot.Ranks{Title: "Ranking by metric", Desc: "The place of each contender by each metric."}
+	for _, r := range g.Rankings {
+		p.Measures = append(p.Measures, r.Metric)
+	}
+	for i, c := range g.Contenders {
+		line := plot.RankLine{Name: c.Name, Mark: letter(i), Tone: toneOf(i)}
+		for _, r := range g.Rankings {
+			place, _ := r.Place(i)
+			line.Places, line.Texts = append(line.Places, place), append(line.Texts, r.place(i))
+		}
+		p.Lines = append(p.Lines, line)
+	}
+	return p
+}
+
+// toneOf is the colour of a contender in all plots.
+func toneOf(contender int) plot.Tone { return plot.Palette[contender%len(plot.Palette)] }

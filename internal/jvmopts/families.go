@@ -35,6 +35,10 @@ const (
 	Container   Family = "container support"
 )
 
+// CollectorFlags each select a collector. UseParallelOldGC and UseParNewGC, which go
+// with others, are not among them.
+var CollectorFlags = []string{"UseSerialGC", "UseParallelGC", "UseG1GC", "UseZGC", "UseShenandoahGC", "UseEpsilonGC", "UseConcMarkSweepGC"}
+
 // rule says which flags settle a family. A name that ends in * is a prefix.
 type rule struct {
 	family Family
@@ -57,7 +61,7 @@ var rules = []rule{
 	{YoungSize, "NewSize MaxNewSize NewRatio G1NewSizePercent G1MaxNewSizePercent", nil},
 	{HeapReturn, "MinHeapFreeRatio MaxHeapFreeRatio ShrinkHeapInSteps G1PeriodicGCInterval ShenandoahUncommit ZUncommit", nil},
 	{HeapReturn, "AlwaysPreTouch", isTrue},
-	{Collector, "UseSerialGC UseParallelGC UseParallelOldGC UseG1GC UseZGC UseShenandoahGC UseEpsilonGC UseConcMarkSweepGC UseParNewGC", nil},
+	{Collector, strings.Join(CollectorFlags, " ") + " UseParallelOldGC UseParNewGC", nil},
 	{Collector, "G1* Z* Shenandoah* CMS* ParallelOld* ParallelGCThreads ConcGCThreads MaxGCPauseMillis GCPauseIntervalMillis GCTimeRatio " +
 		"InitiatingHeapOccupancyPercent SoftMaxHeapSize UseAdaptiveSizePolicy UseDynamicNumberOfGCThreads ExplicitGCInvokesConcurrent UseStringDeduplication UseNUMA", nil},
 	{Compiler, "TieredStopAtLevel TieredCompilation CompilationMode CICompilerCount CICompilerCountPerCPU UseDynamicNumberOfCompilerThreads " +
@@ -209,7 +213,7 @@ type Conflict struct {
 func (o Options) Conflict(texts ...string) (Conflict, bool) {
 	for _, text := range texts {
 		name, _, _ := strings.Cut(text, "=")
-		if value, set := lookup(o.env, name); set && !strings.HasPrefix(text, "-") {
+		if value, set := LookupEnv(o.env, name); set && !strings.HasPrefix(text, "-") {
 			return Conflict{text, variable(name, value)}, true
 		}
 		for _, s := range optionOf(text, o.release).Sets {

@@ -199,7 +199,7 @@ func (o Options) AddedEnv() []string { return slices.Clone(o.addedEnv) }
 func environ(env []string) []Option {
 	var found []Option
 	for _, name := range []string{"MALLOC_ARENA_MAX", "MALLOC_ARENA_TEST", "GLIBC_TUNABLES"} {
-		if value, ok := lookup(env, name); ok {
+		if value, ok := LookupEnv(env, name); ok {
 			found = append(found, variable(name, value))
 		}
 	}
@@ -223,11 +223,13 @@ func variable(name, value string) Option {
 	return o
 }
 
-func lookup(env []string, name string) (value string, ok bool) {
-	for _, e := range env {
-		if rest, found := strings.CutPrefix(e, name+"="); found {
-			value, ok = rest, true
+// LookupEnv looks a variable up in an environment as of os.Environ: of several
+// settings the last counts, as in os/exec.
+func LookupEnv(env []string, name string) (value string, ok bool) {
+	for _, e := range slices.Backward(env) {
+		if value, ok = strings.CutPrefix(e, name+"="); ok {
+			return value, true
 		}
 	}
-	return value, ok
+	return "", false
 }

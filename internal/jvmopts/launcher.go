@@ -91,7 +91,7 @@ func (e *expander) take(text string, source Source) {
 // ends the launcher, is not allowed there: java will refuse to start.
 func (e *expander) variable() {
 	const name = "JDK_JAVA_OPTIONS"
-	value, ok := lookup(e.in.Env, name)
+	value, ok := LookupEnv(e.in.Env, name)
 	if !ok {
 		return
 	}

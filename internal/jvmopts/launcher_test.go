@@ -12,14 +12,14 @@ import (
 	"strings"
 	"testing"
 
-	"tare/internal/jvmtest"
+	"tare.dev/tare/internal/testkit/jvmtest"
 )
 
 // TestExpansionAgainstLaunchers compares the arguments that the launcher has
 // after it read JDK_JAVA_OPTIONS and @files of random text with the model's. The
 // launcher tells them when _JAVA_LAUNCHER_DEBUG is set (libjli, DumpState).
 func TestExpansionAgainstLaunchers(t *testing.T) {
-	for _, major := range jvmtest.Majors {
+	for _, major := range jvmtest.Majors(t) {
 		t.Run(strconv.Itoa(major), func(t *testing.T) {
 			java := jvmtest.Java(t, major)
 			r := rand.New(rand.NewPCG(6, uint64(major)))

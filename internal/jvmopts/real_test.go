@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"tare/internal/jvmtest"
+	"tare.dev/tare/internal/testkit/jvmtest"
 )
 
 var (
@@ -78,9 +78,10 @@ var additions = [][]string{
 // options; every second one with all that may be added. The figure for 200 of
 // them per JDK is in docs/results/options.md.
 func TestRealJVMs(t *testing.T) {
-	rows := make([]string, len(jvmtest.Majors))
+	majors := jvmtest.Majors(t)
+	rows := make([]string, len(majors))
 	t.Run("JDK", func(t *testing.T) {
-		for i, major := range jvmtest.Majors {
+		for i, major := range majors {
 			t.Run(strconv.Itoa(major), func(t *testing.T) {
 				t.Parallel()
 				rows[i] = compareUsers(t, major)

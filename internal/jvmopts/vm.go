@@ -12,7 +12,7 @@ const (
 
 // vmVariable are the options of a variable that the JVM itself reads.
 func (r *reader) vmVariable(name string, place Place) []Option {
-	value, ok := lookup(r.in.Env, name)
+	value, ok := LookupEnv(r.in.Env, name)
 	if !ok {
 		return nil
 	}

@@ -10,8 +10,8 @@ import (
 
 	"golang.org/x/perf/benchmath"
 
-	"tare/internal/fit"
-	"tare/internal/jmh"
+	"tare.dev/tare/internal/fit"
+	"tare.dev/tare/internal/jmh"
 )
 
 // Set is the results of one experiment, by cell.
@@ -26,16 +26,12 @@ type CellResults struct {
 	Records []Record
 }
 
-// Analyse gives each cell its records. Records of what the file no longer says
-// are left out.
+// Analyse gives each cell its records. Records of what the file no longer says, and
+// of an earlier build of the JDK or image, are left out.
 func Analyse(e *Experiment, r *Results) *Set {
 	s := &Set{Experiment: e}
-	byHash := map[string][]Record{}
-	for _, rec := range r.Records {
-		byHash[rec.Hash] = append(byHash[rec.Hash], rec)
-	}
 	for _, c := range e.Cells() {
-		records := byHash[e.Hash(c)]
+		records := r.of(e.Hash(c))
 		slices.SortStableFunc(records, func(a, b Record) int { return cmp.Compare(a.Round, b.Round) })
 		s.Cells = append(s.Cells, CellResults{c, records})
 	}

@@ -20,7 +20,7 @@ func setOf(t *testing.T, measure, file, claims string, samples map[string][]floa
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &Results{have: map[string]bool{}}
+	r := &Results{have: map[runKey]bool{}}
 	for _, c := range e.Cells() {
 		for i, v := range samples[c.Labels[0]] {
 			r.add(Record{Schema: Schema, Hash: e.Hash(c), Round: i + 1, Verdict: "passed", Values: map[string]float64{measure: v}})

@@ -72,8 +72,8 @@ func (r *Results) cells() []CellResults {
 	}
 	byName := map[string][]Record{}
 	for _, rec := range r.Records {
-		if name := rec.name(); latest[name] == rec.Hash {
-			byName[name] = append(byName[name], rec)
+		if name := rec.name(); latest[name] == rec.Hash && byName[name] == nil {
+			byName[name] = r.of(rec.Hash)
 		}
 	}
 	var out []CellResults

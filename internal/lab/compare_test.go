@@ -11,7 +11,7 @@ import (
 
 // resultsOf has, for each value of factor f, a sample of rss by round.
 func resultsOf(samples map[string][]float64, hash string) *Results {
-	r := &Results{have: map[string]bool{}}
+	r := &Results{have: map[runKey]bool{}}
 	for _, f := range sortedKeys(samples) {
 		for i, v := range samples[f] {
 			r.add(Record{Schema: Schema, Hash: hash + f, Cell: map[string]string{"f": f}, Round: i + 1, Verdict: "passed", Values: map[string]float64{"rss": v}})
@@ -77,7 +77,7 @@ func TestCompareMatchesCells(t *testing.T) {
 // What searches found differs only by more than they looked.
 func TestCompareOfSearches(t *testing.T) {
 	set := func(limit float64) *Results {
-		r := &Results{have: map[string]bool{}}
+		r := &Results{have: map[runKey]bool{}}
 		for round := range 4 {
 			r.add(Record{Hash: "h", Cell: map[string]string{"f": "a"}, Round: round + 1, Tolerance: 0.04, Values: map[string]float64{"limit": limit, "rss": limit}})
 		}

@@ -69,6 +69,7 @@ func TestReadSaysWhatIsWrong(t *testing.T) {
 		{"search for nothing", "seed: 7", "seed: 7\nsearch: {find: smallest limit}", "found is what a search finds"},
 		{"confirmations", "measure: [rss, start]", "search: {find: smallest limit, confirmations: -1}\nmeasure: [found]", "-1 confirmations: give a number from 1"},
 		{"confirmed number", "\"{port}\"]\n  ready: tcp:{port}\n  limit: 256m\n", "\"{port}\", \"{n}\"]\n  ready: tcp:{port}\n  limit: 256m\nsearch: {find: largest n, from: 1, to: 9, confirmations: 2}\n", "a number that is looked for is not"},
+		{"huge number", "\"{port}\"]\n  ready: tcp:{port}\n  limit: 256m\n", "\"{port}\", \"{n}\"]\n  ready: tcp:{port}\n  limit: 256m\nsearch: {find: largest n, from: 1, to: 9223372036854775807}\n", "give a range of numbers from 1 to 9007199254740992"},
 		{"largest factor", "measure: [rss, start]", "search: {find: largest jdk, from: 1, to: 9}\nmeasure: [found]", `"jdk" is taken already`},
 		{"largest port", "measure: [rss, start]", "search: {find: largest port, from: 1, to: 9}\nmeasure: [found]", `"port" is taken already`},
 		{"workload", "  limit: 256m", "  limit: 256m\n  workload: gmh", `workload "gmh": give jmh`},
@@ -212,7 +213,7 @@ claims:
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &Lab{Experiment: e, Results: &Results{have: map[string]bool{}}}
+	l := &Lab{Experiment: e, Results: &Results{have: map[runKey]bool{}}}
 	run := func(c Cell, round int, rss float64) {
 		l.Results.add(Record{Hash: e.Hash(c), Round: round, Values: map[string]float64{"rss": rss}})
 	}

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	"tare/internal/jmh"
-	"tare/internal/trial"
+	"tare.dev/tare/internal/jmh"
+	"tare.dev/tare/internal/trial"
 )
 
 // JMHWorkload is a run's workload that is a jar of JMH benchmarks: it runs to
@@ -64,7 +64,7 @@ func newJMHResult(r Run, s *trial.Spec) (*jmhResult, error) {
 	if !slices.Contains(s.Args, "-foe") {
 		s.Args = append(s.Args, "-foe", "true")
 	}
-	s.Weigh, s.Inspect = nil, nil // JMH's own process tells nothing of the measured one
+	s.Weigh, s.Inspect = false, nil // JMH's own process tells nothing of the measured one
 	return f, nil
 }
 

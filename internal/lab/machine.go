@@ -14,9 +14,9 @@ import (
 	"strings"
 	"time"
 
-	"tare/internal/fit"
-	"tare/internal/runner"
-	"tare/internal/vm"
+	"tare.dev/tare/internal/fit"
+	"tare.dev/tare/internal/runner"
+	"tare.dev/tare/internal/vm"
 )
 
 // Machine is a virtual machine that a run is made in: one of its own for every

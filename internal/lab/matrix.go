@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"tare/internal/fit"
+	"tare.dev/tare/internal/fit"
 )
 
 // Cell is one combination of the factors' values.
@@ -290,8 +290,8 @@ func (c *checker) checkSearch() {
 		c.fail("$.search.find", "%q is taken already: give the number a name of its own", name)
 	case !slices.Contains(c.e.Run.names(), name):
 		c.fail("$.search.find", "{%s} stands nowhere in the run", name)
-	case s.From < 1 || s.To <= s.From:
-		c.fail("$.search", "from %d to %d: give a range of numbers from 1", s.From, s.To)
+	case s.From < 1 || s.To <= s.From || s.To > mostNumber:
+		c.fail("$.search", "from %d to %d: give a range of numbers from 1 to %d", s.From, s.To, int64(mostNumber))
 	}
 	if !(s.Tolerance >= 0.001 && s.Tolerance <= 0.5) {
 		c.fail("$.search.tolerance", "tolerance %g: give a share from 0.001 to 0.5", s.Tolerance)
@@ -305,6 +305,9 @@ func (c *checker) checkSearch() {
 }
 
 const smallestLimit = "smallest limit"
+
+// mostNumber is the largest that results hold exactly: they are float64.
+const mostNumber = 1 << 53
 
 // variable is the name of the number that is looked for, "" for a limit.
 func (s *Search) variable() string {

@@ -2,12 +2,12 @@ package lab
 
 import (
 	"strings"
-	"time"
 
-	"tare/internal/footprint"
-	"tare/internal/jmh"
-	"tare/internal/linux"
-	"tare/internal/trial"
+	"tare.dev/tare/internal/footprint"
+	"tare.dev/tare/internal/jmh"
+	"tare.dev/tare/internal/linux"
+	"tare.dev/tare/internal/load"
+	"tare.dev/tare/internal/trial"
 )
 
 // Unit is what a measure counts.
@@ -76,9 +76,9 @@ var Measures = []Measure{
 	{Name: "gc-share", Unit: Share, Help: "share of the load's time for which collections stopped the application", value: gcShare},
 	{Name: "collections", Unit: Count, Help: "collections during the load", value: ofTrial(func(r *trial.Result) float64 { return float64(r.Collections) })},
 	{Name: "passed", Unit: Share, Help: "1 when the run passed, 0 when not", value: ofTrial(passed)},
-	{Name: "throughput", Unit: PerSecond, Help: "successful requests per second", needsLoad: true, value: ofLoad(func(r *trial.Result) float64 { return r.Load.Throughput() })},
-	{Name: "p50", Unit: Seconds, Help: "median latency from the intended send time", needsLoad: true, value: latency(func(r *trial.Result) time.Duration { return r.Load.Latency.P50 })},
-	{Name: "p99", Unit: Seconds, Help: "99th percentile of latency", needsLoad: true, value: latency(func(r *trial.Result) time.Duration { return r.Load.Latency.P99 })},
+	{Name: "throughput", Unit: PerSecond, Help: "successful requests per second", needsLoad: true, value: ofLoad(func(l *load.Result) (float64, bool) { return l.Throughput() })},
+	{Name: "p50", Unit: Seconds, Help: "median latency from the intended send time", needsLoad: true, value: latency(func(l *load.Result) load.Time { return l.Latency.P50 })},
+	{Name: "p99", Unit: Seconds, Help: "99th percentile of latency", needsLoad: true, value: latency(func(l *load.Result) load.Time { return l.Latency.P99 })},
 	{Name: foundMeasure, Unit: Count, Help: "what a search found", value: ofSearch(func(o *observation) *float64 { return o.found })},
 	{Name: limitMeasure, Unit: Bytes, Help: "the smallest limit that a search found", value: ofSearch(func(o *observation) *float64 { return o.limit })},
 }
@@ -208,20 +208,20 @@ func positive(value func(*trial.Result) float64) func(*observation) (float64, bo
 	}
 }
 
-func ofLoad(value func(*trial.Result) float64) func(*observation) (float64, bool) {
+func ofLoad(value func(*load.Result) (float64, bool)) func(*observation) (float64, bool) {
 	return func(o *observation) (float64, bool) {
 		if o.trial == nil || o.trial.Load == nil {
 			return 0, false
 		}
-		return value(o.trial), true
+		return value(o.trial.Load)
 	}
 }
 
-func latency(value func(*trial.Result) time.Duration) func(*observation) (float64, bool) {
-	return func(o *observation) (float64, bool) {
-		v, ok := ofLoad(func(r *trial.Result) float64 { return value(r).Seconds() })(o)
-		return v, ok && v > 0 // an external generator may not tell
-	}
+func latency(value func(*load.Result) load.Time) func(*observation) (float64, bool) {
+	return ofLoad(func(l *load.Result) (float64, bool) {
+		d, measured := value(l).Value()
+		return d.Seconds(), measured
+	})
 }
 
 func row(owner footprint.Owner, bytes func(footprint.Row) *int64) func(*observation) (float64, bool) {

@@ -1,13 +1,14 @@
 package lab
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 
-	"tare/internal/fit"
-	"tare/internal/runner"
+	"tare.dev/tare/internal/fit"
+	"tare.dev/tare/internal/runner"
 )
 
 // Place is where a run is made: on this machine, or in an image, whose paths
@@ -22,6 +23,9 @@ type Place struct {
 	// Image is the digest of the image, "" on this machine.
 	Image string
 }
+
+// on is the image or the build of the JDK that runs there.
+func (p Place) on() string { return cmp.Or(p.Image, p.Java.Build) }
 
 // placeName tells the places of an experiment apart.
 type placeName struct{ jdk, image string }

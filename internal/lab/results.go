@@ -1,20 +1,15 @@
 package lab
 
 import (
-	"bufio"
-	"bytes"
+	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
-	"strconv"
 	"time"
 
-	"golang.org/x/sys/unix"
-
-	"tare/internal/fit"
+	"tare.dev/tare/internal/fit"
+	"tare.dev/tare/internal/records"
 )
 
 // Schema names the JSON form of a Record.
@@ -24,13 +19,16 @@ const Schema = "tare.lab/1"
 type Record struct {
 	Schema string `json:"schema"`
 	// Hash tells what ran; see Experiment.Hash.
-	Hash   string            `json:"hash"`
-	Cell   map[string]string `json:"cell"`
-	Round  int               `json:"round"`
-	Time   time.Time         `json:"time"`
-	Took   time.Duration     `json:"tookNanos"`
-	JDK    string            `json:"jdk"`
-	Runner string            `json:"runner"`
+	Hash  string            `json:"hash"`
+	Cell  map[string]string `json:"cell"`
+	Round int               `json:"round"`
+	Time  time.Time         `json:"time"`
+	Took  time.Duration     `json:"tookNanos"`
+	JDK   string            `json:"jdk"`
+	// Build is the build of the JDK; empty in an image, whose digest tells, and in
+	// records of before there was one, which count for every build.
+	Build  string `json:"build,omitempty"`
+	Runner string `json:"runner"`
 	// Image is the digest of the image that it ran in.
 	Image   string      `json:"image,omitempty"`
 	Machine fit.Machine `json:"machine"`
@@ -53,96 +51,92 @@ type Record struct {
 type Results struct {
 	Records []Record
 
-	file *os.File
-	have map[string]bool
+	file *records.File
+	have map[runKey]bool
 }
 
-const maxRecord = 1 << 20
+// runKey names a run: a cell by its hash, a round, and what it ran on.
+type runKey struct {
+	hash  string
+	round int
+	on    string
+}
+
+// on is what a record ran on: an image or a build of a JDK; "" where it does not say.
+func (r Record) on() string { return cmp.Or(r.Image, r.Build) }
 
 // ErrInUse says that another process writes a results file.
-var ErrInUse = errors.New("another tare writes to it")
+var ErrInUse = records.ErrInUse
 
 // OpenResults opens a results file for going on with it, and makes one that is
 // not there. A last line that was cut off by a kill is removed; any other line
 // that is no record is an error.
 func OpenResults(name string) (*Results, error) {
-	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o644)
-	if err != nil {
-		return nil, fmt.Errorf("results: %w", err)
+	r := &Results{have: map[runKey]bool{}}
+	var err error
+	if r.file, err = records.Open(name, r.parse); err != nil {
+		return nil, fmt.Errorf("results %w", err)
 	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		f.Close()
-		return nil, fmt.Errorf("results %s: %w", name, ErrInUse)
-	}
-	r, whole, err := readResults(f, name)
-	if err == nil {
-		err = f.Truncate(whole)
-	}
-	if err != nil {
-		f.Close()
-		return nil, err
-	}
-	r.file = f
 	return r, nil
 }
 
 // ReadResults reads a results file.
 func ReadResults(in io.Reader, name string) (*Results, error) {
-	r, _, err := readResults(in, name)
-	return r, err
+	r := &Results{have: map[runKey]bool{}}
+	if err := records.Read(in, name, r.parse); err != nil {
+		return nil, fmt.Errorf("results %w", err)
+	}
+	return r, nil
 }
 
-// readResults returns also the length of the whole lines.
-func readResults(in io.Reader, name string) (*Results, int64, error) {
-	r := &Results{have: map[string]bool{}}
-	br := bufio.NewReaderSize(in, 64<<10)
-	var whole int64
-	for line := 1; ; line++ {
-		text, err := readLine(br)
-		if errors.Is(err, io.EOF) {
-			return r, whole, nil // what comes without an end of line was cut off
-		}
-		if err != nil {
-			return nil, 0, fmt.Errorf("results %s:%d: %w", name, line, err)
-		}
-		var rec Record
-		if err := json.Unmarshal(text, &rec); err != nil || rec.Schema != Schema || rec.Hash == "" || rec.Round < 1 {
-			return nil, 0, fmt.Errorf("results %s:%d: no record of schema %s", name, line, Schema)
-		}
-		whole += int64(len(text))
-		r.add(rec)
+// parse adds the record of a line.
+func (r *Results) parse(line []byte) error {
+	var rec Record
+	if err := json.Unmarshal(line, &rec); err != nil || rec.Schema != Schema || rec.Hash == "" || rec.Round < 1 {
+		return fmt.Errorf("no record of schema %s", Schema)
 	}
-}
-
-func readLine(br *bufio.Reader) ([]byte, error) {
-	var line []byte
-	for {
-		part, err := br.ReadSlice('\n')
-		line = append(line, part...)
-		if len(line) > maxRecord {
-			return nil, fmt.Errorf("line of more than %d bytes", maxRecord)
-		}
-		if !errors.Is(err, bufio.ErrBufferFull) {
-			return line, err
-		}
-	}
+	r.add(rec)
+	return nil
 }
 
 func (r *Results) add(rec Record) {
 	r.Records = append(r.Records, rec)
-	r.have[runKey(rec.Hash, rec.Round)] = true
+	r.have[runKey{rec.Hash, rec.Round, rec.on()}] = true
+	r.have[runKey{rec.Hash, rec.Round, anything}] = true
 }
 
-func runKey(hash string, round int) string { return hash + "/" + strconv.Itoa(round) }
+// anything stands for whatever a run ran on.
+const anything = "*"
 
-// Has says whether there is a result of a cell, by its hash, in a round.
-func (r *Results) Has(hash string, round int) bool { return r.have[runKey(hash, round)] }
+// Has says whether there is a result of a cell, by its hash, in a round, that counts
+// for an image or a build of a JDK: one made on it, or one that does not say. With an
+// empty name any result counts.
+func (r *Results) Has(hash string, round int, on string) bool {
+	return r.have[runKey{hash, round, cmp.Or(on, anything)}] || r.have[runKey{hash, round, ""}]
+}
+
+// of are the records of a cell, by its hash, that may be compared with each other:
+// those made on what the last of them was made on, and those that do not say.
+func (r *Results) of(hash string) []Record {
+	var out []Record
+	on := ""
+	for _, rec := range slices.Backward(r.Records) {
+		if rec.Hash != hash {
+			continue
+		}
+		if on = cmp.Or(on, rec.on()); rec.on() == "" || rec.on() == on {
+			out = append(out, rec)
+		}
+	}
+	slices.Reverse(out)
+	return out
+}
 
 // last is a measure of a cell, by its hash, as it was measured last; 0 where it
 // was not.
 func (r *Results) last(hash, measure string) float64 {
-	for _, rec := range slices.Backward(r.Records) {
-		if v, ok := rec.Values[measure]; ok && rec.Hash == hash {
+	for _, rec := range slices.Backward(r.of(hash)) {
+		if v, ok := rec.Values[measure]; ok {
 			return v
 		}
 	}
@@ -151,14 +145,7 @@ func (r *Results) last(hash, measure string) float64 {
 
 // Append writes a record through to the disk.
 func (r *Results) Append(rec *Record) error {
-	var b bytes.Buffer
-	if err := json.NewEncoder(&b).Encode(rec); err != nil {
-		return fmt.Errorf("results: %w", err)
-	}
-	if _, err := r.file.Write(b.Bytes()); err != nil {
-		return fmt.Errorf("results: %w", err)
-	}
-	if err := r.file.Sync(); err != nil {
+	if err := r.file.Append(rec); err != nil {
 		return fmt.Errorf("results: %w", err)
 	}
 	r.add(*rec)

@@ -50,7 +50,7 @@ func TestResultsGoOn(t *testing.T) {
 			t.Errorf("cut at %d: %d records, want %d", cut, len(r.Records), kept)
 		}
 		for round := 1; round <= 3; round++ {
-			if r.Has("a", round) != (round <= kept) || r.Has("b", round) {
+			if r.Has("a", round, "") != (round <= kept) || r.Has("b", round, "") {
 				t.Errorf("cut at %d: round %d", cut, round)
 			}
 		}
@@ -63,7 +63,7 @@ func TestResultsGoOn(t *testing.T) {
 		}
 		again, err := ReadResults(f, name)
 		f.Close()
-		if err != nil || len(again.Records) != kept+1 || !again.Has("b", 1) {
+		if err != nil || len(again.Records) != kept+1 || !again.Has("b", 1, "") {
 			t.Errorf("cut at %d: read again: %v", cut, err)
 		}
 	}
@@ -71,7 +71,7 @@ func TestResultsGoOn(t *testing.T) {
 
 func TestResultsRefuseOtherFiles(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "r.jsonl")
-	for _, text := range []string{"hello\n", "{}\n", `{"schema":"tare.lab/2","hash":"a","round":1}` + "\n", strings.Repeat("x", maxRecord+2) + "\n"} {
+	for _, text := range []string{"hello\n", "{}\n", `{"schema":"tare.lab/2","hash":"a","round":1}` + "\n", strings.Repeat("x", 1<<20+2) + "\n"} {
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -92,7 +92,7 @@ func TestHints(t *testing.T) {
 		t.Fatal(err)
 	}
 	e.Search = &Search{Find: "smallest limit"}
-	l := &Lab{Experiment: e, Results: &Results{have: map[string]bool{}}}
+	l := &Lab{Experiment: e, Results: &Results{have: map[runKey]bool{}}}
 	cell := func(jdk, xss string) Cell {
 		for _, c := range e.Cells() {
 			if c.Labels[0] == jdk && c.Labels[1] == xss && c.Labels[2] == "none" {
@@ -126,5 +126,38 @@ func TestHints(t *testing.T) {
 		if got := l.hints(c.cell); got != c.want {
 			t.Errorf("%s: %+v, want %+v", c.cell.Labels, got, c.want)
 		}
+	}
+}
+
+// Builds of a JDK are not mixed; records of before there was a build count for every
+// one.
+func TestResultsOfOneBuild(t *testing.T) {
+	r := &Results{have: map[runKey]bool{}}
+	on := func(hash string, round int, build string, rss float64) {
+		rec := record(hash, round)
+		rec.Build, rec.Values["rss"] = build, rss
+		r.add(*rec)
+	}
+	on("a", 1, "17.0.15+6 A", 1)
+	on("a", 2, "17.0.15+6 A", 1)
+	on("a", 1, "17.0.16+8 A", 2)
+	on("b", 1, "", 3)
+	on("b", 2, "17.0.16+8 A", 4)
+	for _, c := range []struct {
+		hash  string
+		round int
+		build string
+		want  bool
+	}{{"a", 1, "17.0.16+8 A", true}, {"a", 2, "17.0.16+8 A", false}, {"a", 2, "17.0.15+6 A", true}, {"a", 2, "17.0.15+6 B", false}, {"a", 2, "", true},
+		{"b", 1, "anything", true}, {"b", 2, "anything", false}, {"c", 1, "", false}} {
+		if got := r.Has(c.hash, c.round, c.build); got != c.want {
+			t.Errorf("%s in round %d on %q: %t", c.hash, c.round, c.build, got)
+		}
+	}
+	if got := r.of("a"); len(got) != 1 || got[0].Values["rss"] != 2 || r.last("a", "rss") != 2 {
+		t.Errorf("%+v", got)
+	}
+	if got := r.of("b"); len(got) != 2 {
+		t.Errorf("%+v", got)
 	}
 }

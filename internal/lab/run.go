@@ -12,13 +12,11 @@ import (
 	"strings"
 	"time"
 
-	"tare/internal/fit"
-	"tare/internal/hotspot"
-	"tare/internal/jvmopts"
-	"tare/internal/linux"
-	"tare/internal/load"
-	"tare/internal/runner"
-	"tare/internal/trial"
+	"tare.dev/tare/internal/fit"
+	"tare.dev/tare/internal/jvmopts"
+	"tare.dev/tare/internal/load"
+	"tare.dev/tare/internal/runner"
+	"tare.dev/tare/internal/trial"
 )
 
 // Lab runs an experiment.
@@ -39,6 +37,8 @@ type Lab struct {
 	Observe func(Event)
 
 	scratch *scratch
+	// places are where the cells run, once they are found.
+	places map[placeName]Place
 }
 
 // Event tells what the lab does.
@@ -60,7 +60,7 @@ const defaultSettle = 2 * time.Second
 // unclear.
 func (l *Lab) Pending() []Job {
 	e := l.Experiment
-	missing := slices.DeleteFunc(e.plan(max(e.Repeats, e.MostRepeats)), func(j Job) bool { return l.Results.Has(e.Hash(j.Cell), j.Round) })
+	missing := slices.DeleteFunc(e.plan(max(e.Repeats, e.MostRepeats)), func(j Job) bool { return l.Results.Has(e.Hash(j.Cell), j.Round, l.places[j.Cell.Run.place()].on()) })
 	if len(missing) > 0 && missing[0].Round > e.Repeats {
 		unclear := Analyse(e, l.Results).unclear()
 		missing = slices.DeleteFunc(missing, func(j Job) bool { return !unclear[e.Hash(j.Cell)] })
@@ -76,8 +76,8 @@ func (l *Lab) Pending() []Job {
 // error is what keeps the lab from going on, and nothing that was measured
 // before is lost.
 func (l *Lab) Run(ctx context.Context) error {
-	places, err := l.findPlaces(ctx)
-	if err != nil {
+	var err error
+	if l.places, err = l.findPlaces(ctx); err != nil {
 		return err
 	}
 	if l.scratch, err = newScratch(l.Results.file.Name() + scratchSuffix); err != nil {
@@ -85,14 +85,14 @@ func (l *Lab) Run(ctx context.Context) error {
 	}
 	defer l.scratch.remove()
 	for jobs := l.Pending(); len(jobs) > 0; jobs = l.Pending() {
-		if err := l.runAll(ctx, jobs, places); err != nil {
+		if err := l.runAll(ctx, jobs); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (l *Lab) runAll(ctx context.Context, jobs []Job, places map[placeName]Place) error {
+func (l *Lab) runAll(ctx context.Context, jobs []Job) error {
 	begin := time.Now()
 	for i, j := range jobs {
 		e := Event{Job: j, Number: i + 1, Total: len(jobs)}
@@ -100,7 +100,7 @@ func (l *Lab) runAll(ctx context.Context, jobs []Job, places map[placeName]Place
 			e.Left = time.Since(begin) / time.Duration(i) * time.Duration(len(jobs)-i)
 		}
 		l.observe(e)
-		rec, err := l.run(ctx, j, places[j.Cell.Run.place()])
+		rec, err := l.run(ctx, j, l.places[j.Cell.Run.place()])
 		if err != nil {
 			return fmt.Errorf("%s: %w", cmp.Or(l.Experiment.Key(j.Cell), l.Experiment.Title), err)
 		}
@@ -132,6 +132,9 @@ func (l *Lab) run(ctx context.Context, j Job, at Place) (*Record, error) {
 		return nil, err
 	}
 	rec.Hash, rec.Round, rec.Time, rec.Took = hash, j.Round, begin, time.Since(begin)
+	if rec.Build = at.Java.Build; at.Image != "" {
+		rec.Build = ""
+	}
 	if s := l.Experiment.Search; s != nil {
 		rec.Tolerance = s.Tolerance
 	}
@@ -145,10 +148,13 @@ func (l *Lab) run(ctx context.Context, j Job, at Place) (*Record, error) {
 // measure makes one run, or a search, on this machine. The record does not say yet
 // what cell it is of.
 func (l *Lab) measure(ctx context.Context, run Run, at Place, known hints) (*Record, error) {
-	rec := &Record{Schema: Schema, JDK: at.Java.Version, Runner: at.Runner.Name(), Image: at.Image, Machine: fit.ThisMachine(), Values: map[string]float64{}}
+	machine, err := at.Runner.Machine(ctx)
+	if err != nil {
+		return nil, err
+	}
+	rec := &Record{Schema: Schema, JDK: at.Java.Version, Runner: at.Runner.Name(), Image: at.Image, Machine: machine, Values: map[string]float64{}}
 	t := &tester{lab: l, run: run, at: at, hints: known}
 	var o *observation
-	var err error
 	if err = t.train(ctx); err == nil {
 		if l.Experiment.Search == nil {
 			o, err = t.once(ctx, nil, nil)
@@ -184,7 +190,7 @@ type tester struct {
 // once makes one trial, with more names replaced; one of a search for a limit
 // with the attempt's, others have none.
 func (t *tester) once(ctx context.Context, names map[string]string, a *fit.Attempt) (*observation, error) {
-	ports, err := trial.FreePorts(1)
+	ports, err := t.at.Runner.FreePorts(ctx, 1)
 	if err != nil {
 		return nil, err
 	}
@@ -201,11 +207,15 @@ func (t *tester) once(ctx context.Context, names map[string]string, a *fit.Attem
 	}
 	spec.JavaHome = t.at.Java.Home
 	o := &observation{}
-	spec.Weigh = trial.Weigh
-	if t.wantsNMT() {
-		spec.Inspect = func(ctx context.Context, pid int) { o.nmt = readNMT(ctx, pid) }
+	spec.Weigh = true
+	spec.Inspect = func(ctx context.Context, p runner.Process) {
+		if s, err := p.Status(ctx); err == nil {
+			o.status = &s
+		}
+		if t.wantsNMT() {
+			o.nmt, _ = p.NativeMemory(ctx) // a JVM without it has no such measures
+		}
 	}
-	spec.Inspect = alsoStatus(o, spec.Inspect)
 	result, err := newJMHResult(run, &spec)
 	if err != nil {
 		return nil, err
@@ -220,43 +230,8 @@ func (t *tester) once(ctx context.Context, names map[string]string, a *fit.Attem
 	return o, nil
 }
 
-// alsoStatus reads /proc/PID/status before next, which may be nil.
-func alsoStatus(o *observation, next func(context.Context, int)) func(context.Context, int) {
-	return func(ctx context.Context, pid int) {
-		if s, err := linux.NewFS("/proc").Status(pid); err == nil {
-			o.status = &s
-		}
-		if next != nil {
-			next(ctx, pid)
-		}
-	}
-}
-
 func (t *tester) wantsNMT() bool {
 	return slices.ContainsFunc(t.lab.Experiment.Measure, func(m string) bool { return strings.HasPrefix(m, nmtPrefix) })
-}
-
-// readNMT asks the JVM for native memory tracking's summary; nil when it does
-// not tell.
-func readNMT(ctx context.Context, pid int) map[string]int64 {
-	proc := linux.NewFS("/proc")
-	target, err := hotspot.FindTarget(proc, pid)
-	if err != nil {
-		return nil
-	}
-	text, err := hotspot.Jcmd(ctx, proc, target, "VM.native_memory summary")
-	if err != nil {
-		return nil
-	}
-	sums, err := hotspot.ParseNMTSummary(strings.NewReader(text))
-	if err != nil {
-		return nil
-	}
-	committed := map[string]int64{"Total": sums.CommittedBytes}
-	for _, c := range sums.Categories {
-		committed[c.Name] = c.CommittedBytes
-	}
-	return committed
 }
 
 // spec is the trial of a run at a place.
@@ -270,8 +245,12 @@ func (r Run) spec(at Place, port int) (trial.Spec, error) {
 	if s.Limits, err = r.limits(); err != nil {
 		return s, err
 	}
-	if s.Loader, s.Targets, err = r.loader(); err != nil {
+	loader, err := r.loader()
+	if err != nil {
 		return s, err
+	}
+	if loader != nil {
+		s.Loader = loader
 	}
 	slo := r.SLO
 	if r.Load != nil {
@@ -283,14 +262,17 @@ func (r Run) spec(at Place, port int) (trial.Spec, error) {
 		if s.SLO, err = trial.ParseSLO(slo); err != nil {
 			return s, err
 		}
+		if err := s.SLO.CheckLoader(s.Loader); err != nil {
+			return s, err
+		}
 	}
 	switch {
 	case r.Workload != "":
 		err = r.jmhSpec(&s)
 	case r.Ready != "":
 		s.Ready, err = trial.ParseReady(r.Ready)
-	case len(s.Targets) > 0:
-		s.Ready, err = trial.ParseReady(s.Targets[0].URL)
+	case loader != nil:
+		s.Ready, err = trial.ParseReady(loader.Plan.Targets[0].URL)
 	default:
 		err = errors.New("when is it ready? give ready: a URL, tcp:PORT or log:REGEX")
 	}
@@ -349,15 +331,16 @@ func (r Run) limits() (l runner.Limits, err error) {
 	return l, nil
 }
 
-func (r Run) loader() (trial.Loader, []load.Target, error) {
+// loader is nil where no load is put.
+func (r Run) loader() (*load.HTTP, error) {
 	if r.Load == nil {
-		return nil, nil, nil
+		return nil, nil
 	}
 	var targets []load.Target
 	for _, u := range r.Load.URLs {
 		t, err := load.ParseTarget(u)
 		if err != nil {
-			return nil, nil, fmt.Errorf("load: %w", err)
+			return nil, fmt.Errorf("load: %w", err)
 		}
 		targets = append(targets, t)
 	}
@@ -367,13 +350,13 @@ func (r Run) loader() (trial.Loader, []load.Target, error) {
 	}
 	switch {
 	case len(targets) == 0:
-		return nil, nil, errors.New("load: give urls")
+		return nil, errors.New("load: give urls")
 	case c < 1 || c > load.MaxConcurrency:
-		return nil, nil, fmt.Errorf("load: concurrency %d: give 1 to %d", c, load.MaxConcurrency)
+		return nil, fmt.Errorf("load: concurrency %d: give 1 to %d", c, load.MaxConcurrency)
 	case !(r.Load.Rate >= 0 && r.Load.Rate <= load.MaxRate):
-		return nil, nil, fmt.Errorf("load: rate %g: give requests per second up to %g, or 0 for a closed loop", r.Load.Rate, float64(load.MaxRate))
+		return nil, fmt.Errorf("load: rate %g: give requests per second up to %g, or 0 for a closed loop", r.Load.Rate, float64(load.MaxRate))
 	case r.Load.Duration == 0:
-		return nil, nil, errors.New("load: give duration")
+		return nil, errors.New("load: give duration")
 	}
-	return trial.HTTPLoad{Plan: load.Plan{Targets: targets, Concurrency: c, Rate: r.Load.Rate, Timeout: trial.RequestTimeout}}, targets, nil
+	return &load.HTTP{Plan: load.Plan{Targets: targets, Concurrency: c, Rate: r.Load.Rate, Timeout: load.RequestTimeout}}, nil
 }

@@ -9,9 +9,9 @@ import (
 	"slices"
 	"strconv"
 
-	"tare/internal/fit"
-	"tare/internal/jvmopts"
-	"tare/internal/trial"
+	"tare.dev/tare/internal/fit"
+	"tare.dev/tare/internal/jvmopts"
+	"tare.dev/tare/internal/trial"
 )
 
 const (
@@ -118,51 +118,57 @@ func (t limitTrier) Train(context.Context, fit.Setup, string) (string, error) {
 	return "", fit.ErrNoArchive
 }
 
-// largest doubles the number until a run fails, then halves the interval until
-// it is within tolerance. The result is the run of the largest that passed.
+// largest is the run of the largest number that passed, or where none did the first
+// that failed.
 func (t *tester) largest(ctx context.Context, s *Search, name string) (*observation, error) {
 	var best *observation
-	try := func(n int64) (bool, error) {
+	err := largestPassing(s.From, s.To, s.Tolerance, func(n int64) (bool, error) {
 		o, err := t.once(ctx, map[string]string{name: strconv.FormatInt(n, 10)}, nil)
 		if err != nil {
 			return false, err
 		}
-		if o.trial.Verdict == trial.Passed {
+		passed := o.trial.Verdict == trial.Passed
+		if passed {
 			value := float64(n)
 			o.found = &value
+		}
+		if passed || best == nil {
 			best = o
-			return true, nil
 		}
-		if best == nil {
-			best = &observation{trial: o.trial}
-		}
-		return false, nil
-	}
-	low, high := int64(0), s.To+1 // passes, fails
-	for n := s.From; n < high; n = min(2*n, max(n+1, s.To)) {
+		return passed, nil
+	})
+	return best, err
+}
+
+// largestPassing doubles a number until a try fails, then halves the interval until
+// it is within tolerance, a share. At least one number is tried.
+func largestPassing(from, to int64, tolerance float64, try func(int64) (bool, error)) error {
+	passes, fails := int64(0), int64(-1) // -1: none did
+	for n := from; fails < 0; {
 		ok, err := try(n)
-		if err != nil {
-			return nil, err
-		}
-		if !ok {
-			high = n
-			break
-		}
-		if low = n; n == s.To {
-			return best, nil
+		switch {
+		case err != nil:
+			return err
+		case !ok:
+			fails = n
+		case n == to:
+			return nil
+		default:
+			passes = n
+			n += min(n, to-n)
 		}
 	}
-	for low > 0 && float64(high-low) > max(1, s.Tolerance*float64(low)) {
-		middle := low + (high-low)/2
+	for passes > 0 && float64(fails-passes) > max(1, tolerance*float64(passes)) {
+		middle := passes + (fails-passes)/2
 		ok, err := try(middle)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if ok {
-			low = middle
+			passes = middle
 		} else {
-			high = middle
+			fails = middle
 		}
 	}
-	return best, nil
+	return nil
 }

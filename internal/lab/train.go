@@ -2,7 +2,6 @@ package lab
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"tare/internal/trial"
+	"tare.dev/tare/internal/trial"
 )
 
 const (
@@ -113,16 +112,19 @@ func (t *tester) makeArchive(ctx context.Context, steps Train, file string) erro
 	if err != nil {
 		return fmt.Errorf("class archive: %w", err)
 	}
-	if st, err := os.Stat(file); err != nil || st.Size() == 0 {
+	if made, err := t.at.Runner.File(ctx, file); err != nil || made.Bytes == 0 {
 		return fmt.Errorf("no class archive was made: the last run of train was %s, %s: %s", result.Verdict, trial.ExitText(result.Exit),
 			strings.Join(result.Evidence, "; "))
 	}
-	return flush(file)
+	if err := t.at.Runner.Flush(ctx, file); err != nil {
+		return fmt.Errorf("class archive: %w", err)
+	}
+	return nil
 }
 
 // trainOnce makes one run of the training; a job ends by itself.
 func (t *tester) trainOnce(ctx context.Context, options []string, file string, job bool) (*trial.Result, error) {
-	ports, err := trial.FreePorts(1)
+	ports, err := t.at.Runner.FreePorts(ctx, 1)
 	if err != nil {
 		return nil, err
 	}
@@ -133,20 +135,7 @@ func (t *tester) trainOnce(ctx context.Context, options []string, file string, j
 	}
 	spec.StopGrace = trainGrace
 	if job {
-		spec.Job, spec.Ready, spec.Loader, spec.Targets, spec.ReadyTimeout = true, trial.Ready{}, nil, nil, trainGrace
+		spec.Job, spec.Ready, spec.Loader, spec.ReadyTimeout = true, trial.Ready{}, nil, trainGrace
 	}
 	return trial.Run(ctx, t.at.Runner, spec)
-}
-
-// flush writes the file to its disk: dirty pages cannot be dropped from the
-// page cache, and the run would not be charged for them.
-func flush(name string) error {
-	f, err := os.Open(name)
-	if err != nil {
-		return fmt.Errorf("class archive: %w", err)
-	}
-	if err := errors.Join(f.Sync(), f.Close()); err != nil {
-		return fmt.Errorf("class archive: %w", err)
-	}
-	return nil
 }

@@ -5,8 +5,8 @@ import (
 	"math"
 	"strconv"
 
-	"tare/internal/jvmopts"
-	"tare/internal/linux"
+	"tare.dev/tare/internal/jvmopts"
+	"tare.dev/tare/internal/linux"
 )
 
 // Budget is what the JVM may use: of memory the smallest bound, of processors

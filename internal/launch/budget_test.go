@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"tare/internal/jvmopts"
-	"tare/internal/linux"
+	"tare.dev/tare/internal/jvmopts"
+	"tare.dev/tare/internal/linux"
 )
 
 const (

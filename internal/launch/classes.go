@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"tare/internal/jarfile"
+	"tare.dev/tare/internal/jarfile"
 )
 
 const (
@@ -40,7 +40,7 @@ func (c *classCount) add(path string, follow bool) {
 		path = filepath.Join(c.dir, path)
 	}
 	if folder, ok := strings.CutSuffix(path, "/*"); ok {
-		for _, jar := range jarsIn(folder) {
+		for _, jar := range jarfile.In(folder) {
 			c.add(jar, follow)
 		}
 		return
@@ -68,14 +68,8 @@ func (c *classCount) addJar(path string, follow bool) {
 	if !follow {
 		return
 	}
-	manifest, err := j.Manifest()
-	if err != nil {
-		return
-	}
-	for name := range strings.FieldsSeq(manifest["class-path"]) {
-		if !strings.Contains(name, ":") { // a URL; a path is relative to the jar
-			c.add(filepath.Join(filepath.Dir(path), name), false)
-		}
+	for _, name := range jarfile.ClassPath(path) {
+		c.add(name, false)
 	}
 }
 
@@ -91,21 +85,7 @@ func (c *classCount) addFolder(folder string) {
 		}
 		return nil
 	})
-	for _, jar := range jarsIn(folder) {
+	for _, jar := range jarfile.In(folder) {
 		c.add(jar, false)
 	}
-}
-
-func jarsIn(folder string) []string {
-	entries, err := os.ReadDir(folder)
-	if err != nil {
-		return nil
-	}
-	var jars []string
-	for _, e := range entries {
-		if n := e.Name(); strings.HasSuffix(n, ".jar") || strings.HasSuffix(n, ".JAR") {
-			jars = append(jars, filepath.Join(folder, n))
-		}
-	}
-	return jars
 }

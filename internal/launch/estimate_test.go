@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"tare/internal/jvmtest"
+	"tare.dev/tare/internal/testkit/jvmtest"
 )
 
 // Whatever the JVM and the application, heap and rest stay below the limit.

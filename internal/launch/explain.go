@@ -5,9 +5,10 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"tare.dev/tare/internal/linux"
 )
 
 // Schema names the JSON form of a plan. Fields may be added; none changes its
@@ -32,7 +33,7 @@ func (p *plan) explain(w io.Writer) error {
 		b.WriteString("  nothing to add\n")
 	}
 	for _, a := range rows {
-		name := printable(a.name())
+		name := linux.Printable(a.name())
 		if len(name) > nameWidth {
 			fmt.Fprintf(&b, "  %s\n", name)
 			name = ""
@@ -43,10 +44,10 @@ func (p *plan) explain(w io.Writer) error {
 		if a.Source != "" {
 			why += " (" + a.Source + ")"
 		}
-		writeWrapped(&b, printable(why), indent)
+		writeWrapped(&b, linux.Printable(why), indent)
 		if a.Effect != "" {
 			b.WriteString(strings.Repeat(" ", indent))
-			writeWrapped(&b, "→ "+printable(a.Effect), indent)
+			writeWrapped(&b, "→ "+linux.Printable(a.Effect), indent)
 		}
 	}
 	_, err := io.WriteString(w, b.String())
@@ -88,19 +89,9 @@ func (p *plan) headlines() []string {
 		version = "of unknown version"
 	}
 	return []string{
-		printable(fmt.Sprintf("container: %s, %d processor%s (%s)", memory, p.budget.CPUs, plural, p.budget.CPUsFrom)),
-		printable(fmt.Sprintf("java %s (%s) · profile: %s", version, p.java.Java, p.profile)),
+		linux.Printable(fmt.Sprintf("container: %s, %d processor%s (%s)", memory, p.budget.CPUs, plural, p.budget.CPUsFrom)),
+		linux.Printable(fmt.Sprintf("java %s (%s) · profile: %s", version, p.java.Java, p.profile)),
 	}
-}
-
-// printable keeps control characters of options and paths off the terminal.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if !strconv.IsPrint(r) {
-			return '?'
-		}
-		return r
-	}, s)
 }
 
 type planJSON struct {
@@ -136,28 +127,4 @@ func (p *plan) writeJSON(w io.Writer, args []string) error {
 	}
 	_, err = w.Write(append(text, '\n'))
 	return err
-}
-
-// shellLine is a command as a POSIX shell reads it, with the variables that
-// were added in front.
-func shellLine(variables, args []string) string {
-	var words []string
-	for _, v := range variables {
-		name, value, _ := strings.Cut(v, "=")
-		words = append(words, name+"="+quote(value))
-	}
-	for _, a := range args {
-		words = append(words, quote(a))
-	}
-	return strings.Join(words, " ")
-}
-
-func quote(s string) string {
-	safe := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./=:,+@%", r)
-	}
-	if s != "" && !strings.ContainsFunc(s, func(r rune) bool { return !safe(r) }) {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }

@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 
-	"tare/internal/jvmopts"
-	"tare/internal/profile"
+	"tare.dev/tare/internal/jvmopts"
+	"tare.dev/tare/internal/profile"
 )
 
 // TooSmallError says that a container has less memory than the application was
@@ -32,7 +32,7 @@ const extraShare = 75
 // profilePath is where the profile is: TARE_PROFILE names it, else it is beside
 // the jar. TARE_PROFILE=none is none.
 func profilePath(env []string, jar, dir string) (path string, named bool) {
-	if path, ok := lookupEnv(env, "TARE_PROFILE"); ok && path != "" {
+	if path, ok := jvmopts.LookupEnv(env, "TARE_PROFILE"); ok && path != "" {
 		if path == "none" {
 			return "", false
 		}
@@ -62,7 +62,7 @@ func fileSize(path string) int64 {
 }
 
 // scale takes the proven options to this container.
-func (p *plan) scale(f *facts, proven *profile.Profile, dir string, force bool) error {
+func (p *plan) scale(f *facts, proven *profile.Profile, dir string, trust profile.Trust, force bool) error {
 	limit := f.budget.MemoryBytes
 	if limit > 0 && limit < proven.LimitBytes {
 		err := &TooSmallError{limit, proven.LimitBytes, f.budget.MemoryFrom}
@@ -74,19 +74,22 @@ func (p *plan) scale(f *facts, proven *profile.Profile, dir string, force bool) 
 	if f.budget.CPUs > 0 && float64(f.budget.CPUs) < proven.CPUs {
 		p.warn("%d processors here, %g where it was proven: it may be slower", f.budget.CPUs, proven.CPUs)
 	}
-	archive, usable := p.provenArchive(f, proven, dir)
+	archive, usable := p.provenArchive(f, proven, dir, trust)
 	for _, option := range proven.Options {
 		p.provenOption(f, proven, option, archive, usable)
 	}
 	for _, e := range proven.Env {
 		p.add(Advice{Set: []string{e}, From: FromProfile, Why: "proven with it", Source: "tare fit"})
 	}
+	if proven.NoHugePages && !p.settled(jvmopts.HugePages) {
+		p.withoutHugePages(Advice{From: FromProfile, Why: "proven with it", Source: "tare fit"})
+	}
 	return nil
 }
 
 // provenArchive finds the class archive: where it was, or beside the profile.
 // It is usable when it is the proven one and this is the JVM that made it.
-func (p *plan) provenArchive(f *facts, proven *profile.Profile, dir string) (path string, usable bool) {
+func (p *plan) provenArchive(f *facts, proven *profile.Profile, dir string, trust profile.Trust) (path string, usable bool) {
 	if proven.Archive == nil {
 		return "", true
 	}
@@ -94,13 +97,14 @@ func (p *plan) provenArchive(f *facts, proven *profile.Profile, dir string) (pat
 		p.warn("proven with JDK %s, here is %s: its class archive is left out, and it needs more memory than was proven", proven.JDK, f.java.Version)
 		return "", false
 	}
-	for _, path := range []string{filepath.Join(dir, filepath.Base(proven.Archive.File)), proven.Archive.File} {
-		if found, err := profile.DescribeArchive(path); err == nil && found.Same(proven.Archive) {
-			return path, true
-		}
+	path, err := proven.Archive.Find(trust, filepath.Join(dir, filepath.Base(proven.Archive.File)), proven.Archive.File)
+	if path != "" {
+		return path, true
 	}
-	p.warn("the proven class archive %s is neither there nor beside the profile, or is another one: it is left out, and more memory is needed than was proven",
-		proven.Archive.File)
+	if err == nil {
+		err = errors.New("it is neither there nor beside the profile")
+	}
+	p.warn("the proven class archive %s is left out, and more memory is needed than was proven: %v", proven.Archive.File, err)
 	return "", false
 }
 

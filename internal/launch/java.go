@@ -1,11 +1,15 @@
 package launch
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+
+	"tare.dev/tare/internal/elffile"
+	"tare.dev/tare/internal/jvmopts"
 )
 
 // ErrNoJava says that there is no java launcher to start.
@@ -14,7 +18,8 @@ var ErrNoJava = errors.New("no java found")
 // findJava finds the launcher that a command names. A name with a slash is taken
 // as it is. For a bare name the folders of PATH are searched, as a shell would,
 // and then JAVA_HOME; with homeFirst, for a launcher that itself is called
-// java, JAVA_HOME goes first. self is this program, which is never found.
+// java, JAVA_HOME goes first. self is this program, which is never found, nor is a
+// copy of it, which would look for java in its turn.
 func findJava(name string, env []string, self os.FileInfo, homeFirst bool) (string, error) {
 	if strings.Contains(name, "/") {
 		if err := runnable(name, self); err != nil {
@@ -32,7 +37,7 @@ func findJava(name string, env []string, self os.FileInfo, homeFirst bool) (stri
 		}
 	}
 	for _, dir := range places {
-		if path := filepath.Join(dir, name); runnable(path, self) == nil {
+		if path := filepath.Join(dir, name); runnable(path, self) == nil && (self == nil || !isLauncher(path)) {
 			return path, nil
 		}
 	}
@@ -68,19 +73,33 @@ func runnable(path string, self os.FileInfo) error {
 	return nil
 }
 
+// isLauncher says whether a program is this launcher, of whatever version: two
+// copies that are called java would start each other for ever. Go writes the path
+// of a program's module into it (Go: cmd/go/internal/modload, build.go).
+func isLauncher(path string) bool {
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	section, err := elffile.Find(f, ".go.buildinfo")
+	if err != nil {
+		return false
+	}
+	text := make([]byte, min(section.Size(), maxBuildInfo))
+	n, _ := f.ReadAt(text, int64(section.Start))
+	return bytes.Contains(text[:n], []byte("path\t"+launcherPath+"\n"))
+}
+
+const (
+	// launcherPath is the package of the program that is called java.
+	launcherPath = "tare.dev/tare/cmd/tare-exec"
+	maxBuildInfo = 64 << 10
+)
+
 // getenv looks a variable up; of several settings the last counts, as in
 // os/exec.
 func getenv(env []string, name string) string {
-	value, _ := lookupEnv(env, name)
+	value, _ := jvmopts.LookupEnv(env, name)
 	return value
-}
-
-func lookupEnv(env []string, name string) (string, bool) {
-	value, found := "", false
-	for _, e := range env {
-		if v, ok := strings.CutPrefix(e, name+"="); ok {
-			value, found = v, true
-		}
-	}
-	return value, found
 }

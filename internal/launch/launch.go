@@ -16,10 +16,11 @@ import (
 	"strings"
 	"syscall"
 
-	"tare/internal/jarfile"
-	"tare/internal/jdkfiles"
-	"tare/internal/jvmopts"
-	"tare/internal/linux"
+	"tare.dev/tare/internal/jarfile"
+	"tare.dev/tare/internal/jdkfiles"
+	"tare.dev/tare/internal/jvmopts"
+	"tare.dev/tare/internal/linux"
+	"tare.dev/tare/internal/shell"
 )
 
 // Exit codes, those of the other commands of tare.
@@ -34,8 +35,8 @@ const (
 // Help is the text of --help.
 const Help = `Starts a JVM so that it fits its container: sizes the heap by the memory limit
 less an estimate of everything else, or by tare.json (tare fit --profile), and
-adds what saves memory. An option that you set, by any of Java's ways, is never
-changed. Then it replaces itself by java.
+adds what saves memory. An option that you set is never changed, however you set
+it. Then it replaces itself by java.
 
   %[1]s [flags] -- java [options] -jar app.jar [arguments]
 
@@ -130,7 +131,7 @@ func (p Program) Run() int {
 }
 
 func (p Program) say(text string) {
-	fmt.Fprintln(p.Stderr, "tare: "+printable(strings.ReplaceAll(text, "\n", "; ")))
+	fmt.Fprintln(p.Stderr, "tare: "+linux.Printable(strings.ReplaceAll(text, "\n", "; ")))
 }
 
 func (p Program) run() error {
@@ -275,7 +276,7 @@ func (p Program) carryOut(plan *plan, path string, s start) error {
 		if s.flags.JSON {
 			return plan.writeJSON(p.Stdout, args)
 		}
-		_, err := fmt.Fprintln(p.Stdout, shellLine(plan.options.AddedEnv(), args))
+		_, err := fmt.Fprintln(p.Stdout, shell.Command(plan.options.AddedEnv(), args))
 		return err
 	}
 	if plan.disableTHP {

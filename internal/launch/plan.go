@@ -6,9 +6,9 @@ import (
 	"slices"
 	"strings"
 
-	"tare/internal/jdkfiles"
-	"tare/internal/jvmopts"
-	"tare/internal/profile"
+	"tare.dev/tare/internal/jdkfiles"
+	"tare.dev/tare/internal/jvmopts"
+	"tare.dev/tare/internal/profile"
 )
 
 // plan is what the launcher will do, and why.
@@ -143,13 +143,19 @@ func (f *facts) measure(p *plan, c call) {
 
 // protectStacks decides on PR_SET_THP_DISABLE.
 func (p *plan) protectStacks(s System) {
-	if !stacksBecomeHuge(s, p.java) || p.settled(jvmopts.HugePages) {
+	if p.disableTHP || !stacksBecomeHuge(s, p.java) || p.settled(jvmopts.HugePages) {
 		return
 	}
-	p.disableTHP = true
-	p.advice = append(p.advice, Advice{Process: "PR_SET_THP_DISABLE", From: FromRule,
+	p.withoutHugePages(Advice{From: FromRule,
 		Why:    "this kernel makes huge pages of thread stacks, and this JVM does not prevent it",
 		Effect: "saves up to 2 MiB for each thread; no huge pages for the heap", Source: "JDK-8312182, prctl(2)"})
+}
+
+// withoutHugePages starts the JVM with transparent huge pages switched off.
+func (p *plan) withoutHugePages(why Advice) {
+	p.disableTHP = true
+	why.Process = "PR_SET_THP_DISABLE"
+	p.advice = append(p.advice, why)
 }
 
 // commandLine is what to run, and in which environment.
@@ -159,11 +165,16 @@ func (p *plan) commandLine(java string, env []string) (args, environ []string) {
 
 // applyProfile takes the settings of tare.json; false without one.
 func (p *plan) applyProfile(f *facts, c call) (bool, error) {
-	path, named := profilePath(c.env, c.options.Command.Jar(), c.dir)
+	jar := c.options.Command.Jar()
+	path, named := profilePath(c.env, jar, c.dir)
 	if path == "" {
 		return false, nil
 	}
-	found, err := profile.Read(path)
+	if jar != "" {
+		jar = absolute(jar, c.dir)
+	}
+	trust := profile.TrustFor(jar)
+	found, err := profile.Read(path, trust)
 	if err != nil {
 		if named || !isNotExist(err) {
 			p.warn("%v; the sizes are by rules", err)
@@ -171,7 +182,7 @@ func (p *plan) applyProfile(f *facts, c call) (bool, error) {
 		return false, nil
 	}
 	p.profile = path
-	return true, p.scale(f, found, filepath.Dir(path), c.flags.Force)
+	return true, p.scale(f, found, filepath.Dir(path), trust, c.flags.Force)
 }
 
 // flagName is the name in an -XX option; "" in any other.

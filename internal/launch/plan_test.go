@@ -4,19 +4,33 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
-	"tare/internal/jdkfiles"
-	"tare/internal/jvmopts"
-	"tare/internal/jvmtest"
+	"tare.dev/tare/internal/jdkfiles"
+	"tare.dev/tare/internal/jvmopts"
+	"tare.dev/tare/internal/testkit/jdktree"
+	"tare.dev/tare/internal/testkit/jvmtest"
 )
+
+// javaOf is the launcher of a made-up JDK: what is planned follows from its files,
+// and an update of the machine's JDKs must change no expectation.
+func javaOf(t testing.TB, major int) string {
+	t.Helper()
+	return jdktree.Like(major).Make(t, filepath.Join(t.TempDir(), "jdk-"+strconv.Itoa(major)))
+}
 
 func runtimeOf(t testing.TB, major int) *jdkfiles.Runtime {
 	t.Helper()
-	java, err := jdkfiles.Open(jvmtest.Java(t, major))
+	return opened(t, javaOf(t, major))
+}
+
+func opened(t testing.TB, launcher string) *jdkfiles.Runtime {
+	t.Helper()
+	java, err := jdkfiles.Open(launcher)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,8 +60,8 @@ func tryPlan(t testing.TB, s System, java *jdkfiles.Runtime, env []string, flags
 // and has the heap that was planned.
 func TestPlansOnEveryJDK(t *testing.T) {
 	jar := jvmtest.Jar(t, "sysinfo.jar")
-	for _, major := range jvmtest.Majors {
-		java := runtimeOf(t, major)
+	for _, major := range jvmtest.Majors(t) {
+		java := opened(t, jvmtest.Java(t, major))
 		for _, size := range []int64{96, 256, 768, 4096} {
 			t.Run(fmt.Sprintf("JDK %d, %d MiB", major, size), func(t *testing.T) {
 				p := planFor(t, limited(t, size*mib), java, nil, Options{}, "-jar", jar)

@@ -2,12 +2,13 @@ package launch
 
 import (
 	"errors"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
-	"tare/internal/profile"
+	"tare.dev/tare/internal/profile"
 )
 
 // proven is a profile of 166 MiB, in a folder with its archive.
@@ -62,6 +63,46 @@ func TestProfileBesideJar(t *testing.T) {
 	}
 }
 
+// A profile of somebody else is not used, nor one that others may write.
+func TestProfileOfSomebodyElse(t *testing.T) {
+	for what, spoil := range map[string]func(path string) error{
+		"file":   func(path string) error { return os.Chmod(path, 0o666) },
+		"folder": func(path string) error { return os.Chmod(filepath.Dir(path), 0o777) },
+	} {
+		path := proven(t, nil)
+		if err := spoil(path); err != nil {
+			t.Fatal(err)
+		}
+		p := planFor(t, limited(t, 166*mib), runtimeOf(t, 25), nil, Options{}, "-jar", filepath.Join(filepath.Dir(path), "app.jar"))
+		if has(p, "-Xmx52m") || p.profile != "none" || len(p.warnings) != 1 || !strings.Contains(p.warnings[0], "may be written by others") {
+			t.Errorf("%s: %q, %q", what, p.options.Added(), p.warnings)
+		}
+	}
+}
+
+// A class archive is code: one that others may write is left out.
+func TestArchiveThatOthersWrite(t *testing.T) {
+	path := proven(t, nil)
+	if err := os.Chmod(filepath.Join(filepath.Dir(path), "app.aot"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	p := planFor(t, limited(t, 166*mib), runtimeOf(t, 25), []string{"TARE_PROFILE=" + path}, Options{}, "-cp", "x", "Main")
+	if !has(p, "-Xmx52m") || strings.Contains(strings.Join(p.options.Added(), " "), "AOTCache") || len(p.warnings) != 1 || !strings.Contains(p.warnings[0], "may be written by others") {
+		t.Errorf("%q, %q", p.options.Added(), p.warnings)
+	}
+}
+
+// What was proven without huge pages is started without them.
+func TestProfileWithoutHugePages(t *testing.T) {
+	env := []string{"TARE_PROFILE=" + proven(t, func(p *profile.Profile) { p.NoHugePages = true })}
+	if p := planFor(t, limited(t, 166*mib), runtimeOf(t, 25), env, Options{}, "-cp", "x", "Main"); !p.disableTHP {
+		t.Errorf("%+v", p.advice)
+	}
+	if p := planFor(t, limited(t, 166*mib), runtimeOf(t, 25), env, Options{}, "-XX:+UseTransparentHugePages", "-cp", "x", "Main"); p.disableTHP {
+		t.Errorf("yours is overridden: %+v", p.advice)
+	}
+}
+
 func TestProfileTooSmall(t *testing.T) {
 	env := []string{"TARE_PROFILE=" + proven(t, nil)}
 	_, err := tryPlan(t, limited(t, 128*mib), runtimeOf(t, 25), env, Options{}, "-cp", "x", "Main")
@@ -87,7 +128,7 @@ func TestProfileOfAnother(t *testing.T) {
 	}{
 		{"update", "proven with JDK 25.0.1", 25, jdk25, []string{"AOTCache"}},
 		{"major", "which this JVM does not have", 11, nil, []string{"AOTCache", "ArchiveRelocationMode"}},
-		{"archive", "is another one: it is left out", 25, func(p *profile.Profile) { p.Archive.Bytes++ }, []string{"AOTCache"}},
+		{"archive", "is another archive", 25, func(p *profile.Profile) { p.Archive.Bytes++ }, []string{"AOTCache"}},
 	} {
 		p := planFor(t, limited(t, 166*mib), runtimeOf(t, c.major), []string{"TARE_PROFILE=" + proven(t, c.change)}, Options{}, "-cp", "x", "Main")
 		if !has(p, "-Xmx52m") || !strings.Contains(strings.Join(p.warnings, "\n"), c.warning) {

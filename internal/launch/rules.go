@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"strings"
 
-	"tare/internal/jdkfiles"
-	"tare/internal/jvmopts"
+	"tare.dev/tare/internal/jdkfiles"
+	"tare.dev/tare/internal/jvmopts"
 )
 
 // facts is all that the rules know.

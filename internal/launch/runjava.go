@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 
-	"tare/internal/jdkfiles"
-	"tare/internal/jvmopts"
-	"tare/internal/runjava"
+	"tare.dev/tare/internal/jdkfiles"
+	"tare.dev/tare/internal/jvmopts"
+	"tare.dev/tare/internal/runjava"
 )
 
 // runJava is a call as run-java.sh: what that script's users ask for by its

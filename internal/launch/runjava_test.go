@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"tare/internal/jvmtest"
+	"tare.dev/tare/internal/testkit/jvmtest"
 )
 
 // Called as the script: its variables decide, the rules do the rest.
@@ -18,7 +18,8 @@ func TestRunJava(t *testing.T) {
 	if err := os.Symlink(jvmtest.Jar(t, "sysinfo.jar"), jar); err != nil {
 		t.Fatal(err)
 	}
-	env := []string{"PATH=" + filepath.Dir(jvmtest.Java(t, 17)), "JAVA_APP_DIR=" + app}
+	java := javaOf(t, 17)
+	env := []string{"PATH=" + filepath.Dir(java), "JAVA_APP_DIR=" + app}
 	for _, c := range []struct {
 		what    string
 		env     []string
@@ -32,7 +33,7 @@ func TestRunJava(t *testing.T) {
 		{"debug", []string{"JAVA_DEBUG=true"}, []string{"-agentlib:jdwp=transport=dt_socket,server=y,suspend=n,address=*:5005"}, nil},
 	} {
 		r := try(t, limited(t, 128*mib), slices.Concat(env, c.env), "/opt/run-java.sh", "run", "an argument")
-		if r.code != 0 || r.path != jvmtest.Java(t, 17) || r.args[0] != "java" || r.dir != app || r.args[len(r.args)-1] != "an argument" || !slices.Contains(r.args, jar) {
+		if r.code != 0 || r.path != java || r.args[0] != "java" || r.dir != app || r.args[len(r.args)-1] != "an argument" || !slices.Contains(r.args, jar) {
 			t.Errorf("%s: %+v", c.what, r)
 			continue
 		}
@@ -57,7 +58,7 @@ func TestRunJava(t *testing.T) {
 
 func TestRunJavaOtherwise(t *testing.T) {
 	app := t.TempDir()
-	env := []string{"PATH=" + filepath.Dir(jvmtest.Java(t, 17)), "JAVA_APP_DIR=" + app, "JAVA_MAX_MEM_RATIO=50"}
+	env := []string{"PATH=" + filepath.Dir(javaOf(t, 17)), "JAVA_APP_DIR=" + app, "JAVA_MAX_MEM_RATIO=50"}
 	r := try(t, limited(t, 256*mib), env, "tare-exec", "--run-java", "options", "--memory")
 	if r.code != 0 || r.path != "" || strings.TrimSpace(r.stdout) != "-Xmx128m" {
 		t.Errorf("%+v", r)

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"syscall"
 
-	"tare/internal/jdkfiles"
-	"tare/internal/linux"
+	"tare.dev/tare/internal/jdkfiles"
+	"tare.dev/tare/internal/linux"
 )
 
 // prSetTHPDisable is PR_SET_THP_DISABLE of prctl(2), Linux 3.15. The setting is
@@ -24,8 +24,7 @@ func disableTHP() error {
 // stacksBecomeHuge says that the kernel may make huge pages of the thread
 // stacks of this JVM, so that they become resident as a whole (JDK-8312182):
 // where huge pages are always taken; before Linux 6.7, which leaves MAP_STACK
-// mappings alone (commit c4608d1bf7c6); and a JVM without the mitigation, that
-// came with 22, 21.0.1 and 17.0.9.
+// mappings alone (commit c4608d1bf7c6); and in a JVM without the mitigation.
 func stacksBecomeHuge(s System, java *jdkfiles.Runtime) bool {
 	mode, err := linux.THPMode(s.Sys)
 	if err != nil || mode != "always" || !java.HotSpot() {

@@ -6,16 +6,13 @@ import (
 	"strconv"
 	"strings"
 
-	"tare/internal/jvmopts"
+	"tare.dev/tare/internal/jvmopts"
 )
-
-// collectorFlags select a collector; ParallelOld and ParNew go with others.
-var collectorFlags = []string{"UseSerialGC", "UseParallelGC", "UseG1GC", "UseZGC", "UseShenandoahGC", "UseEpsilonGC", "UseConcMarkSweepGC"}
 
 // chosenCollectors are the collectors that the options switch on, by the name
 // in their flag.
 func chosenCollectors(o jvmopts.Options) (names []string, by []jvmopts.Option) {
-	for _, flag := range collectorFlags {
+	for _, flag := range jvmopts.CollectorFlags {
 		if v, option, ok := o.Value(flag); ok && v == "true" {
 			names = append(names, strings.TrimSuffix(strings.TrimPrefix(flag, "Use"), "GC"))
 			by = append(by, option)

@@ -92,6 +92,13 @@ type CgroupMemory struct {
 	UsageBytes int64
 	// Stat is the memory.stat of the group; see MemoryGroup.Stat.
 	Stat map[string]int64
+	// HighBytes is the smallest memory.high on the path (v2), above which the
+	// kernel slows the group down and reclaims; 0 is none. HighUsageBytes is the
+	// usage of the group that has it.
+	HighBytes, HighUsageBytes int64
+	// SwapLeftBytes is how much the group may still swap out, as far as its own
+	// limits tell: math.MaxInt64 without one.
+	SwapLeftBytes int64
 	// KernelBytes is the kernel's own memory for the group, of cgroup v1,
 	// whose memory.stat does not tell it.
 	KernelBytes int64
@@ -134,7 +141,63 @@ func (c CgroupFS) MemoryOf(pid int) (*CgroupMemory, error) {
 		return nil, err
 	}
 	m := &CgroupMemory{Version: g.Version, Path: g.Path, LimitBytes: limit.Bytes, LimitHidden: limit.Hidden}
-	return m, m.read(limit.Group)
+	if err := m.read(limit.Group); err != nil {
+		return m, err
+	}
+	if limit.HighBytes > 0 {
+		m.HighBytes = limit.HighBytes
+		if m.HighUsageBytes, err = (MemoryGroup{Version: 2, Dir: limit.HighDir}).Usage(); err != nil {
+			return m, err
+		}
+	}
+	if g.Version == 1 {
+		m.SwapLeftBytes, err = swapLeftV1(limit.Group)
+		return m, err
+	}
+	m.SwapLeftBytes, err = swapLeftV2(groupsUpward(g.Dirs[""], g.Top(""), 2))
+	return m, err
+}
+
+// swapLeftV2 is the least that memory.swap.max of a group on the path leaves.
+func swapLeftV2(path []MemoryGroup) (int64, error) {
+	left := int64(math.MaxInt64)
+	for _, g := range path {
+		most, limited, err := ReadCgroupValue(g.Dir, "memory.swap.max")
+		if errors.Is(err, fs.ErrNotExist) || err == nil && !limited {
+			continue // the root, a group without the controller, no swap in the kernel
+		}
+		if err != nil {
+			return 0, err
+		}
+		used, _, err := ReadCgroupValue(g.Dir, "memory.swap.current")
+		if err != nil {
+			return 0, err
+		}
+		left = min(left, max(0, most-used))
+	}
+	return left, nil
+}
+
+// swapLeftV1 is what memory.memsw.limit_in_bytes, which bounds memory and swap
+// together, leaves beyond the limit of memory.
+func swapLeftV1(g MemoryGroup) (int64, error) {
+	both, limited, err := ReadCgroupValue(g.Dir, "memory.memsw.limit_in_bytes")
+	if errors.Is(err, fs.ErrNotExist) || err == nil && (!limited || both >= unlimitedV1) {
+		return math.MaxInt64, nil // swap is not accounted, or not limited
+	}
+	if err != nil {
+		return 0, err
+	}
+	used, _, err := ReadCgroupValue(g.Dir, "memory.memsw.usage_in_bytes")
+	if err != nil {
+		return 0, err
+	}
+	most, limited, err := g.Limit()
+	if err != nil || !limited {
+		return math.MaxInt64, err
+	}
+	usage, err := g.Usage()
+	return max(0, both-used-(most-usage)), err
 }
 
 // groupsUpward lists the groups from dir to top, both included.

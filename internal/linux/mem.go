@@ -25,23 +25,27 @@ func (e *notResidentError) Error() string {
 // Unwrap is ErrNotResident.
 func (e *notResidentError) Unwrap() error { return ErrNotResident }
 
+// errTooMuch says that a Mem has read all that it may.
+var errTooMuch = fmt.Errorf("more than %d blocks of the process read already", maxLoads)
+
 // Mem reads the memory of another process through /proc/PID/mem without
 // changing it: a page that is not resident is never touched. Where such a
 // page belongs to a mapped file and was not swapped out, nobody has written
 // to it, and its content is read from the file itself.
 //
-// Blocks are kept, so that many small reads cost few system calls. A Mem
-// shows each block as it was when it was first read.
+// Blocks are kept, so that many small reads cost few system calls: a block shows
+// what it held when it was first read, until Forget, or until so many others were
+// read that all are given up. The blocks that one Mem reads are bounded, for a
+// hostile process can lead a reader from page to page without end.
 type Mem struct {
-	fs       FS
-	pid      int
 	mem      *os.File
 	pagemap  *os.File
 	pageSize uint64
 	block    uint64
 	vmas     []VMA
 	blocks   map[uint64]*memBlock
-	files    map[string]*os.File
+	loads    int
+	files    mappedFiles
 	entries  [blockSize / 4096 * 8]byte // of the page map
 }
 
@@ -59,8 +63,13 @@ type memBlock struct {
 // weighings, making them anew would cost more than filling them.
 var blockPool sync.Pool
 
-// maxBlocks bounds what is kept of a process: 256 MiB, more with larger pages.
-const maxBlocks = 256 << 20 / blockSize
+const (
+	// maxBlocks bounds what is kept of a process: 32 MiB, more with larger pages.
+	maxBlocks = 32 << 20 / blockSize
+	// maxLoads bounds how often a block is read, which takes some microseconds:
+	// a JVM of 10 000 threads and 60 000 classes takes 50 000.
+	maxLoads = 1 << 16
+)
 
 // OpenMem opens the memory of process pid, whose mappings are vmas. It needs
 // the permission to trace the process (ptrace(2), PTRACE_MODE_ATTACH), and
@@ -77,9 +86,9 @@ func (fs FS) OpenMem(pid int, vmas []VMA) (*Mem, error) {
 	}
 	page := uint64(os.Getpagesize())
 	return &Mem{
-		fs: fs, pid: pid, mem: mem, pagemap: pagemap,
+		mem: mem, pagemap: pagemap,
 		pageSize: page, block: max(blockSize, page), vmas: vmas,
-		blocks: map[uint64]*memBlock{}, files: map[string]*os.File{},
+		blocks: map[uint64]*memBlock{}, files: mappedFiles{fs: fs, pid: pid},
 	}, nil
 }
 
@@ -87,11 +96,7 @@ func (fs FS) OpenMem(pid int, vmas []VMA) (*Mem, error) {
 func (m *Mem) Close() error {
 	err := errors.Join(m.mem.Close(), m.pagemap.Close())
 	m.Forget()
-	for _, f := range m.files {
-		if f != nil {
-			f.Close()
-		}
-	}
+	m.files.close()
 	return err
 }
 
@@ -129,8 +134,11 @@ func (m *Mem) load(base uint64) (*memBlock, error) {
 	if b, ok := m.blocks[base]; ok {
 		return b, nil
 	}
+	if m.loads++; m.loads > maxLoads {
+		return nil, fmt.Errorf("reading at %#x: %w", base, errTooMuch)
+	}
 	if len(m.blocks) >= maxBlocks {
-		return nil, fmt.Errorf("reading at %#x: more than %d blocks of the process read already", base, maxBlocks)
+		m.Forget()
 	}
 	pages := m.block / m.pageSize
 	entries := m.entries[:pages*8]
@@ -181,36 +189,10 @@ func (m *Mem) fillFromFile(p []byte, addr uint64) bool {
 		return false
 	}
 	v := &m.vmas[i]
-	f, seen := m.files[v.Path]
-	if !seen {
-		f = m.openMapped(v)
-		m.files[v.Path] = f
-	}
+	f := m.files.of(v)
 	if f == nil {
 		return false
 	}
 	n, _ := f.ReadAt(p, int64(v.Offset+addr-v.Start))
 	return n == len(p)
-}
-
-// openMapped opens the file behind a mapping as the process sees it, if it is
-// a plain file and still the one that was mapped. One that was removed or
-// replaced, as by an upgrade of a running JVM, is opened through the mapping
-// itself, which asks for more rights (proc_pid_map_files(5): CAP_SYS_ADMIN or
-// CAP_CHECKPOINT_RESTORE).
-func (m *Mem) openMapped(v *VMA) *os.File {
-	path := m.fs.Path(m.pid, "root", v.Path)
-	fi, err := os.Stat(path)
-	if err != nil || inode(fi) != v.Inode {
-		path = m.fs.Path(m.pid, "map_files", fmt.Sprintf("%x-%x", v.Start, v.End))
-		fi, err = os.Stat(path)
-	}
-	if err != nil || !fi.Mode().IsRegular() {
-		return nil
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil
-	}
-	return f
 }

@@ -6,12 +6,9 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
-
-func address(b []byte) uint64 { return uint64(uintptr(unsafe.Pointer(&b[0]))) }
 
 // A Mem reads what is resident, takes untouched pages of files from the file,
 // and never touches an untouched page.
@@ -54,19 +51,19 @@ func TestMem(t *testing.T) {
 	defer m.Close()
 
 	got := make([]byte, 7)
-	if err := m.ReadMem(got, address(anon[10*page:])); err != nil || string(got) != "touched" {
+	if err := m.ReadMem(got, addressOf(anon[10*page:])); err != nil || string(got) != "touched" {
 		t.Errorf("resident page: %q, %v", got, err)
 	}
-	if err := m.ReadMem(got, address(anon[20*page:])); !errors.Is(err, ErrNotResident) {
+	if err := m.ReadMem(got, addressOf(anon[20*page:])); !errors.Is(err, ErrNotResident) {
 		t.Errorf("untouched page: %v", err)
 	}
-	if err := m.ReadMem(got, address(anon[11*page-3:])); !errors.Is(err, ErrNotResident) {
+	if err := m.ReadMem(got, addressOf(anon[11*page-3:])); !errors.Is(err, ErrNotResident) {
 		t.Errorf("range that runs into an untouched page: %v", err)
 	}
-	if err := m.ReadMem(got, address(mapped[2*page-2:])); err != nil || string(got) != "lefilef" {
+	if err := m.ReadMem(got, addressOf(mapped[2*page-2:])); err != nil || string(got) != "lefilef" {
 		t.Errorf("file: %q, %v", got, err)
 	}
-	if err := m.ReadMem(got, address(replaced)); err != nil || string(got) != "removed" {
+	if err := m.ReadMem(got, addressOf(replaced)); err != nil || string(got) != "removed" {
 		t.Errorf("file that was removed: %q, %v", got, err)
 	}
 	if n := residentIn(t, mapped); n != 0 {
@@ -91,7 +88,7 @@ func residentIn(t *testing.T, b []byte) int {
 	}
 	defer f.Close()
 	page := os.Getpagesize()
-	runs, err := readPagemap(f, []VMA{{Start: address(b), End: address(b) + uint64(len(b)), RSS: int64(len(b))}}, int64(page))
+	runs, err := readPagemap(t.Context(), f, []VMA{{Start: addressOf(b), End: addressOf(b) + uint64(len(b)), RSS: int64(len(b))}}, int64(page))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,8 @@ type MemInfo struct {
 	// Total is the memory that the kernel manages, Available an estimate of
 	// what a new program can have without swapping.
 	Total, Available int64
+	// SwapFree is the swap space that is not used.
+	SwapFree int64
 }
 
 // MemInfo reads the memory of the machine.
@@ -26,7 +28,7 @@ func (fs FS) MemInfo() (MemInfo, error) {
 // ParseMemInfo parses /proc/meminfo. Before Linux 3.14 there is no
 // MemAvailable, which is an error.
 func ParseMemInfo(r io.Reader) (MemInfo, error) {
-	m := MemInfo{-1, -1}
+	m := MemInfo{Total: -1, Available: -1}
 	err := eachLine(r, func(line string) error {
 		name, value, ok := strings.Cut(line, ":")
 		if !ok {
@@ -38,6 +40,8 @@ func ParseMemInfo(r io.Reader) (MemInfo, error) {
 			to = &m.Total
 		case "MemAvailable":
 			to = &m.Available
+		case "SwapFree":
+			to = &m.SwapFree
 		default:
 			return nil
 		}

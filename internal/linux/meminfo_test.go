@@ -53,7 +53,7 @@ func TestMachine(t *testing.T) {
 		write(t, filepath.Join(root, path), text)
 	}
 	fs := NewFS(filepath.Join(root, "proc"))
-	if m, err := fs.MemInfo(); err != nil || m != (MemInfo{2048, 1024}) {
+	if m, err := fs.MemInfo(); err != nil || m != (MemInfo{Total: 2048, Available: 1024}) {
 		t.Errorf("%+v, %v", m, err)
 	}
 	if r, err := fs.KernelRelease(); err != nil || r != "6.1.0-18-amd64" {

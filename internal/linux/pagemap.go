@@ -1,6 +1,7 @@
 package linux
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -46,17 +47,19 @@ var ErrNoPagemapScan = errors.New("the kernel has no PAGEMAP_SCAN (Linux 6.7)")
 // page is not resident memory and is left out.
 //
 // Before Linux 6.7 it reads the page map entry by entry, where the zero page
-// looks like any other: then the runs of a mapping are cut to its Rss.
-func (fs FS) ResidentPages(pid int, vmas []VMA) ([]PageRun, error) {
+// looks like any other: then the runs of a mapping are cut to its Rss. A mapping
+// of hundreds of gigabytes, with few pages far from its beginning, is not read to
+// its end: what was not found counts as at its beginning.
+func (fs FS) ResidentPages(ctx context.Context, pid int, vmas []VMA) ([]PageRun, error) {
 	f, err := os.Open(fs.Path(pid, "pagemap"))
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
 	var runs []PageRun
-	err = scanPagemap(f, vmas, scanResident, func(r pmRegion) { runs = append(runs, PageRun{r.start, r.end}) })
+	err = scanPagemap(ctx, f, vmas, scanResident, func(r pmRegion) { runs = append(runs, PageRun{r.start, r.end}) })
 	if errors.Is(err, ErrNoPagemapScan) {
-		return readPagemap(f, vmas, int64(os.Getpagesize()))
+		return readPagemap(ctx, f, vmas, int64(os.Getpagesize()))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("scanning %s: %w", f.Name(), err)
@@ -80,7 +83,7 @@ type PageScan struct {
 // whole mappings in more than twice the time. It fails with ErrNoPagemapScan
 // before Linux 6.7, and where a mapping may have pages that do not count into
 // Rss, which only smaps tells: devices and hugetlbfs.
-func (fs FS) ScanPages(pid int, vmas []VMA) (*PageScan, error) {
+func (fs FS) ScanPages(ctx context.Context, pid int, vmas []VMA) (*PageScan, error) {
 	for i := range vmas {
 		if vmas[i].mayNotCount() {
 			return nil, fmt.Errorf("%.80s: %w", vmas[i].Path, ErrNoPagemapScan)
@@ -92,7 +95,7 @@ func (fs FS) ScanPages(pid int, vmas []VMA) (*PageScan, error) {
 	}
 	defer f.Close()
 	s := &PageScan{}
-	if err := scanPagemap(f, vmas, scanKinds, s.add); err != nil {
+	if err := scanPagemap(ctx, f, vmas, scanKinds, s.add); err != nil {
 		return nil, fmt.Errorf("scanning %s: %w", f.Name(), err)
 	}
 	if within(s.Huge, vmas, func(v *VMA) bool { return v.Path != "" }) {
@@ -144,8 +147,8 @@ func within(runs []PageRun, vmas []VMA, kind func(*VMA) bool) bool {
 }
 
 // Strays says whether a run reaches out of all mappings, or into one that gives
-// no access: both say that the pages are of a later moment, the second not for
-// sure. Runs and mappings are in order of address.
+// no access. In the first case the pages are of a later moment than the mappings;
+// in the second they may be. Runs and mappings are in order of address.
 func Strays(runs []PageRun, vmas []VMA) bool {
 	i := 0
 	for _, r := range runs {
@@ -170,7 +173,7 @@ func (fs FS) CanScanPages(pid int) bool {
 	}
 	defer f.Close()
 	page := uint64(os.Getpagesize())
-	return scanPagemap(f, []VMA{{Start: page, End: 2 * page}}, scanResident, func(pmRegion) {}) == nil
+	return scanPagemap(context.Background(), f, []VMA{{Start: page, End: 2 * page}}, scanResident, func(pmRegion) {}) == nil
 }
 
 // What to scan for: pages that are not the zero page and have any of these
@@ -182,7 +185,7 @@ var (
 	scanKinds    = scanFor{pageIsPresent | pageIsSwapped, pageIsPresent | pageIsSwapped | pageIsFile | pageIsHuge}
 )
 
-func scanPagemap(f *os.File, vmas []VMA, what scanFor, do func(pmRegion)) error {
+func scanPagemap(ctx context.Context, f *os.File, vmas []VMA, what scanFor, do func(pmRegion)) error {
 	if len(vmas) == 0 {
 		return nil
 	}
@@ -200,6 +203,9 @@ func scanPagemap(f *os.File, vmas []VMA, what scanFor, do func(pmRegion)) error 
 	arg.size = uint64(unsafe.Sizeof(arg))
 	first := true
 	for arg.start < arg.end {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
 		n, _, errno := syscall.Syscall(syscall.SYS_IOCTL, f.Fd(), pagemapScan, uintptr(unsafe.Pointer(&arg)))
 		if errno == syscall.ENOTTY || errno == syscall.EINVAL && first {
 			return ErrNoPagemapScan
@@ -271,32 +277,62 @@ const (
 	pagemapSwapped = 1 << 62
 )
 
+// maxEntries bounds the entries of the page map that are read: 256 GiB of
+// address space, which take the kernel half a second.
+const maxEntries = 1 << 26
+
 // readPagemap reads one 64-bit entry per page (kernel:
-// Documentation/admin-guide/mm/pagemap.rst) of the mappings that have an Rss.
-func readPagemap(r io.ReaderAt, vmas []VMA, pageSize int64) ([]PageRun, error) {
-	var runs []PageRun
-	buf := make([]byte, 64<<10)
+// Documentation/admin-guide/mm/pagemap.rst) of the mappings that have an Rss,
+// until the Rss is found.
+func readPagemap(ctx context.Context, r io.ReaderAt, vmas []VMA, pageSize int64) ([]PageRun, error) {
+	p := pagemapReader{r: r, pageSize: pageSize, left: maxEntries, buf: make([]byte, 64<<10)}
 	for i := range vmas {
 		v := &vmas[i]
 		if v.RSS == 0 || v.Uncounted() {
 			continue
 		}
-		first := len(runs)
-		for at := v.Start; at < v.End; {
-			n := min(int64(v.End-at)/pageSize*8, int64(len(buf)))
-			if _, err := r.ReadAt(buf[:n], int64(at)/pageSize*8); err != nil {
-				return nil, fmt.Errorf("reading the page map at %#x: %w", at, err)
-			}
-			for o := int64(0); o < n; o += 8 {
-				if binary.NativeEndian.Uint64(buf[o:])&pagemapPresent != 0 {
-					runs = extend(runs, first, at, at+uint64(pageSize))
-				}
-				at += uint64(pageSize)
-			}
+		if err := p.mapping(ctx, v); err != nil {
+			return nil, err
 		}
-		runs = append(runs[:first], cutRuns(runs[first:], v.RSS)...)
 	}
-	return runs, nil
+	return p.runs, nil
+}
+
+// pagemapReader reads the page map entry by entry.
+type pagemapReader struct {
+	r        io.ReaderAt
+	pageSize int64
+	left     int64 // entries that may be read yet
+	buf      []byte
+	runs     []PageRun
+}
+
+// mapping adds the runs of one mapping, which have its Rss together unless the
+// page map shows fewer.
+func (p *pagemapReader) mapping(ctx context.Context, v *VMA) error {
+	first, found := len(p.runs), int64(0)
+	for at := v.Start; at < v.End && found < v.RSS; {
+		n := min(int64(v.End-at)/p.pageSize, int64(len(p.buf))/8)
+		if p.left -= n; p.left < 0 {
+			p.runs = append(p.runs[:first], PageRun{v.Start, v.Start + uint64(min(v.RSS, v.Size()))})
+			return nil
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if _, err := p.r.ReadAt(p.buf[:n*8], int64(at)/p.pageSize*8); err != nil {
+			return fmt.Errorf("reading the page map at %#x: %w", at, err)
+		}
+		for o := int64(0); o < n*8; o += 8 {
+			if binary.NativeEndian.Uint64(p.buf[o:])&pagemapPresent != 0 {
+				p.runs = extend(p.runs, first, at, at+uint64(p.pageSize))
+				found += p.pageSize
+			}
+			at += uint64(p.pageSize)
+		}
+	}
+	p.runs = append(p.runs[:first], cutRuns(p.runs[first:], v.RSS)...)
+	return nil
 }
 
 // extend adds a page to the last run after index first, or begins a new one.

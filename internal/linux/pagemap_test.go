@@ -68,7 +68,7 @@ func TestReadPagemap(t *testing.T) {
 		// The zero page looks present and is not part of Rss.
 		{Start: 8 * page, End: 12 * page, RSS: 1 * page},
 	}
-	got, err := readPagemap(present, vmas, page)
+	got, err := readPagemap(t.Context(), present, vmas, page)
 	want := []PageRun{{1 * page, 3 * page}, {4 * page, 5 * page}, {9 * page, 10 * page}}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %x, %v, want %x", got, err, want)
@@ -108,14 +108,14 @@ func TestResidentPagesOfThisProcess(t *testing.T) {
 	}
 	defer f.Close()
 	one := vmas[i : i+1]
-	read, err := readPagemap(f, one, int64(page))
+	read, err := readPagemap(t.Context(), f, one, int64(page))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if total(read) != one[0].RSS {
 		t.Errorf("page map read: %d bytes, Rss %d", total(read), one[0].RSS)
 	}
-	scan, err := proc.ScanPages(os.Getpid(), one)
+	scan, err := proc.ScanPages(t.Context(), os.Getpid(), one)
 	switch {
 	case errors.Is(err, ErrNoPagemapScan) && !proc.CanScanPages(os.Getpid()): // an older kernel
 	case err != nil:
@@ -124,7 +124,7 @@ func TestResidentPagesOfThisProcess(t *testing.T) {
 		t.Errorf("scanned: %d bytes resident, %d of files, %d huge, %d swapped, want %d, 0, 0, %d",
 			total(scan.Resident), total(scan.File), total(scan.Huge), total(scan.Swapped), one[0].RSS, one[0].Swap)
 	}
-	whole, err := proc.ResidentPages(os.Getpid(), one)
+	whole, err := proc.ResidentPages(t.Context(), os.Getpid(), one)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +140,7 @@ func TestScanPagesByKind(t *testing.T) {
 	proc := NewFS("/proc")
 	if !proc.CanScanPages(os.Getpid()) {
 		t.Log("this kernel has no PAGEMAP_SCAN: smaps is read there")
-		if _, err := proc.ScanPages(os.Getpid(), nil); err != nil {
+		if _, err := proc.ScanPages(t.Context(), os.Getpid(), nil); err != nil {
 			t.Error(err)
 		}
 		return
@@ -181,7 +181,7 @@ func TestScanPagesByKind(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	scan, err := proc.ScanPages(os.Getpid(), vmas)
+	scan, err := proc.ScanPages(t.Context(), os.Getpid(), vmas)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -198,14 +198,14 @@ func TestScanPagesByKind(t *testing.T) {
 			t.Errorf("%d resident, %d of the file, %d huge; smaps has %+v", in(scan.Resident), in(scan.File), in(scan.Huge), v)
 		}
 	}
-	if _, err := proc.ScanPages(os.Getpid(), []VMA{{Start: 0x1000, End: 0x2000, Path: "/dev/mem"}}); !errors.Is(err, ErrNoPagemapScan) {
+	if _, err := proc.ScanPages(t.Context(), os.Getpid(), []VMA{{Start: 0x1000, End: 0x2000, Path: "/dev/mem"}}); !errors.Is(err, ErrNoPagemapScan) {
 		t.Errorf("a device: %v", err)
 	}
 }
 
 func TestReadPagemapFails(t *testing.T) {
 	empty := io.NewSectionReader(entries{}, 0, 0)
-	if _, err := readPagemap(empty, []VMA{{Start: 0x1000, End: 0x2000, RSS: 4096}}, 4096); err == nil {
+	if _, err := readPagemap(t.Context(), empty, []VMA{{Start: 0x1000, End: 0x2000, RSS: 4096}}, 4096); err == nil {
 		t.Error("a page map that ends early was accepted")
 	}
 }

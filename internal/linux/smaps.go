@@ -3,6 +3,7 @@ package linux
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -17,6 +18,7 @@ type VMA struct {
 	Perms      string // such as "rw-p"
 	Offset     uint64 // of the mapped file
 	Inode      uint64 // 0 when no file is mapped
+	Device     uint64 // that the inode is on, as in a Stat_t
 	Path       string // file, or a pseudo-path such as "[heap]"
 	RSS        int64
 	PSS        int64
@@ -24,6 +26,7 @@ type VMA struct {
 	Dirty      int64 // Private_Dirty + Shared_Dirty
 	Swap       int64
 	AnonHuge   int64
+	Hugetlb    int64  // in pages of hugetlbfs, which are not part of Rss
 	Flags      string // VmFlags, such as "rd wr mr mw me ac"
 }
 
@@ -39,6 +42,20 @@ func (v *VMA) Writable() bool { return v.Perms[1] == 'w' }
 
 // FileBacked says that a file is mapped; memory files (memfd) are files too.
 func (v *VMA) FileBacked() bool { return v.Inode != 0 }
+
+// InMemory says that what is mapped is a file that lies in memory alone: its
+// pages cannot be dropped. devices are the file systems of such files.
+func (v *VMA) InMemory(devices map[uint64]bool) bool {
+	if !v.FileBacked() {
+		return false
+	}
+	for _, prefix := range []string{"/memfd:", "/SYSV", "/dev/shm/", "/dev/zero", "/anon_hugepage", "[anon_shmem:"} {
+		if strings.HasPrefix(v.Path, prefix) {
+			return true
+		}
+	}
+	return devices[v.Device]
+}
 
 // Uncounted says that the pages of the mapping are not part of its Rss: raw
 // page frames such as the vvar page, device memory, and hugetlbfs.
@@ -85,6 +102,13 @@ func (v *VMA) NoReserve() bool {
 // default bound, vm.max_map_count, is 65530.
 const maxVMAs = 4 << 20
 
+// maxPaths bounds the paths that are kept whole, in bytes. Of others only the
+// end is kept: a hostile process can map 65 530 files with paths of 4 KiB.
+const (
+	maxPaths   = 16 << 20
+	keptOfPath = 64
+)
+
 // Smaps reads the mappings of process pid, in order of address.
 func (fs FS) Smaps(pid int) ([]VMA, error) { return open(fs, pid, "smaps", ParseSmaps) }
 
@@ -113,6 +137,7 @@ func ParseSmaps(r io.Reader) ([]VMA, error) {
 	var vmas []VMA
 	var passed VMA // takes the fields of a mapping that is passed over
 	current := (*VMA)(nil)
+	paths, words := 0, interned{}
 	for line := 1; sc.Scan(); line++ {
 		text := sc.Bytes()
 		if len(text) == 0 {
@@ -122,12 +147,12 @@ func ParseSmaps(r io.Reader) ([]VMA, error) {
 			if current == nil {
 				return nil, fmt.Errorf("line %d: field before the first mapping: %q", line, text)
 			}
-			if err := current.setField(text); err != nil {
+			if err := current.setField(text, words); err != nil {
 				return nil, fmt.Errorf("line %d: %w", line, err)
 			}
 			continue
 		}
-		v, err := parseMapping(text)
+		v, err := parseMapping(text, words)
 		if err != nil {
 			return nil, fmt.Errorf("line %d: %w", line, err)
 		}
@@ -144,6 +169,11 @@ func ParseSmaps(r io.Reader) ([]VMA, error) {
 		if len(vmas) == maxVMAs {
 			return nil, fmt.Errorf("line %d: more than %d mappings", line, maxVMAs)
 		}
+		if n := len(vmas); n > 0 && vmas[n-1].Path == v.Path {
+			v.Path = vmas[n-1].Path // one copy for all parts of a file
+		} else if paths += len(v.Path); paths > maxPaths {
+			v.Path = strings.Clone(v.Path[max(0, len(v.Path)-keptOfPath):])
+		}
 		vmas = append(vmas, v)
 		current = &vmas[len(vmas)-1]
 	}
@@ -157,7 +187,19 @@ func ParseSmaps(r io.Reader) ([]VMA, error) {
 // starts with a capital letter, an address with a lower-case digit.
 func isFieldLine(line []byte) bool { return line[0] >= 'A' && line[0] <= 'Z' }
 
-func (v *VMA) setField(line []byte) error {
+// interned keeps one copy of each text of which there are few different ones.
+type interned map[string]string
+
+func (t interned) text(b []byte) string {
+	if s, ok := t[string(b)]; ok {
+		return s
+	}
+	s := string(b)
+	t[s] = s
+	return s
+}
+
+func (v *VMA) setField(line []byte, words interned) error {
 	name, rest, ok := bytes.Cut(line, []byte(":"))
 	if !ok {
 		return fmt.Errorf("field without a colon: %q", line)
@@ -176,8 +218,10 @@ func (v *VMA) setField(line []byte) error {
 		to = &v.Swap
 	case "AnonHugePages":
 		to = &v.AnonHuge
+	case "Private_Hugetlb", "Shared_Hugetlb":
+		to = &v.Hugetlb
 	case "VmFlags":
-		v.Flags = string(bytes.TrimSpace(rest))
+		v.Flags = words.text(bytes.TrimSpace(rest))
 		return nil
 	default:
 		return nil
@@ -204,36 +248,51 @@ func parseKB(b []byte) (int64, error) {
 }
 
 // parseMapping parses "start-end perms offset dev inode path".
-func parseMapping(line []byte) (VMA, error) {
+func parseMapping(line []byte, words interned) (VMA, error) {
 	bad := func(what string) (VMA, error) {
 		return VMA{}, fmt.Errorf("bad %s in mapping %q", what, line)
 	}
-	var field [5]string
+	var field [5][]byte
 	rest := line
 	for i := range field {
-		var f []byte
 		rest = bytes.TrimLeft(rest, " ")
-		f, rest, _ = bytes.Cut(rest, []byte(" "))
-		field[i] = string(f)
+		field[i], rest, _ = bytes.Cut(rest, []byte(" "))
 	}
-	from, to, _ := strings.Cut(field[0], "-")
+	from, to, _ := bytes.Cut(field[0], []byte("-"))
 	var v VMA
 	var err error
-	if v.Start, err = strconv.ParseUint(from, 16, 64); err != nil {
+	if v.Start, err = strconv.ParseUint(string(from), 16, 64); err != nil {
 		return bad("start")
 	}
-	if v.End, err = strconv.ParseUint(to, 16, 64); err != nil || v.End <= v.Start {
+	if v.End, err = strconv.ParseUint(string(to), 16, 64); err != nil || v.End <= v.Start {
 		return bad("end")
 	}
-	if v.Perms = field[1]; len(v.Perms) != 4 {
+	if len(field[1]) != 4 {
 		return bad("permissions")
 	}
-	if v.Offset, err = strconv.ParseUint(field[2], 16, 64); err != nil {
+	v.Perms = words.text(field[1])
+	if v.Offset, err = strconv.ParseUint(string(field[2]), 16, 64); err != nil {
 		return bad("offset")
 	}
-	if v.Inode, err = strconv.ParseUint(field[4], 10, 64); err != nil {
+	major, minor, _ := bytes.Cut(field[3], []byte(":"))
+	if v.Device, err = parseDevice(major, minor); err != nil {
+		return bad("device")
+	}
+	if v.Inode, err = strconv.ParseUint(string(field[4]), 10, 64); err != nil {
 		return bad("inode")
 	}
 	v.Path = string(bytes.TrimSpace(rest))
 	return v, nil
+}
+
+// parseDevice puts the hexadecimal numbers of a device together as stat(2) does.
+func parseDevice(major, minor []byte) (uint64, error) {
+	a, err1 := strconv.ParseUint(string(major), 16, 32)
+	b, err2 := strconv.ParseUint(string(minor), 16, 32)
+	return deviceNumber(a, b), errors.Join(err1, err2)
+}
+
+// deviceNumber is makedev(3).
+func deviceNumber(major, minor uint64) uint64 {
+	return major&0xfff<<8 | major&^0xfff<<32 | minor&0xff | minor&^0xff<<12
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 func parseFile[T any](t testing.TB, path string, parse func(string) (T, error)) T {
@@ -62,7 +64,7 @@ Rss:                   0 kB
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := VMA{Start: 0x7f00000000, End: 0x7f00002000, Perms: "rw-s", Offset: 0x1000, Inode: 42,
+	want := VMA{Start: 0x7f00000000, End: 0x7f00002000, Perms: "rw-s", Offset: 0x1000, Inode: 42, Device: unix.Mkdev(0xfe, 0),
 		Path: "/tmp/a b (deleted)", RSS: 8 << 10, Flags: "rd wr pf"}
 	if vmas[0] != want {
 		t.Errorf("got %+v, want %+v", vmas[0], want)
@@ -151,4 +153,12 @@ func recordedRuns(t testing.TB, path string) []PageRun {
 		}
 		return runs, nil
 	})
+}
+
+func TestDeviceNumber(t *testing.T) {
+	for _, c := range [][2]uint32{{0, 0}, {8, 1}, {0xfe, 0}, {0xabcde, 0x12345678}, {1<<32 - 1, 1<<32 - 1}} {
+		if got, want := deviceNumber(uint64(c[0]), uint64(c[1])), unix.Mkdev(c[0], c[1]); got != want {
+			t.Errorf("%x: %x, want %x", c, got, want)
+		}
+	}
 }

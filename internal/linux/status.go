@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"fmt"
 	"io"
-	"os"
 	"strconv"
 	"strings"
 	"syscall"
@@ -140,13 +139,6 @@ func (fs FS) Cmdline(pid int) ([]string, error) {
 		}
 		return strings.Split(strings.TrimSuffix(string(text), "\x00"), "\x00"), nil
 	})
-}
-
-func inode(fi os.FileInfo) uint64 {
-	if st, ok := fi.Sys().(*syscall.Stat_t); ok {
-		return st.Ino
-	}
-	return 0
 }
 
 // Printable makes a text that a process wrote or chose safe to show: control

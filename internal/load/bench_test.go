@@ -24,6 +24,10 @@ func TestMain(m *testing.M) {
 		serveBench()
 		return
 	}
+	if os.Getenv(TestGenerator) != "" {
+		generate()
+		return
+	}
 	os.Exit(m.Run())
 }
 
@@ -122,7 +126,7 @@ func BenchmarkOpenLoop(b *testing.B) {
 	}
 	r, err := Run(b.Context(), plan)
 	reportCost(b, start, before)
-	b.ReportMetric(float64(r.Latency.P50.Microseconds()), "p50-us")
+	b.ReportMetric(float64(r.Latency.P50.d.Microseconds()), "p50-us")
 	if err != nil || r.Failed > 0 {
 		b.Fatal(r, err)
 	}

@@ -6,78 +6,138 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"reflect"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"tare/internal/polltest"
+	"tare.dev/tare/internal/testkit/polltest"
 )
 
-func shell(script string) []string { return []string{"/bin/sh", "-c", script} }
+func newCommand(t *testing.T, script string, f Format) Command {
+	t.Helper()
+	c, err := NewCommand(script, nil, f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
 
-func TestRunCommand(t *testing.T) {
+func TestCommand(t *testing.T) {
 	for _, c := range []struct {
+		format   Format
 		script   string
-		ok, fail int64
-		kind     string
+		want     Result
 		p50, p99 time.Duration
 	}{
-		{"true", 1, 0, "", 0, 0},
-		{"exit 3", 0, 1, "exit status 3", 0, 0},
-		{"kill -9 $$", 0, 1, "signal: killed", 0, 0},
-		{`echo 'done {"requests":'`, 1, 0, "", 0, 0},
-		{`echo '{"total":5}'`, 1, 0, "", 0, 0},
-		{`echo '{"requests":5}'; echo more`, 1, 0, "", 0, 0},
-		{`echo first; echo '{"requests":10,"failed":3,"p50Millis":1.5,"p99Millis":20}'; echo`, 7, 3, "other", 1500 * time.Microsecond, 20 * time.Millisecond},
-		{`printf '{"requests":10}'; exit 1`, 10, 1, "exit status 1", 0, 0},
-		{`echo '{"requests":0}'`, 0, 0, "", 0, 0},
+		{Line, `echo first; echo '{"requests":10,"failed":3,"p50Millis":1.5,"p99Millis":20}'; echo`,
+			Result{Due: 10, Sent: 10, OK: 7, Failed: 3, Errors: map[string]int64{"other": 3}}, 1500 * time.Microsecond, 20 * time.Millisecond},
+		{Line, `echo '{"requests":10}'`, Result{Due: 10, Sent: 10, NoFailures: true, Errors: map[string]int64{}}, 0, 0},
+		{Line, `printf '{"requests":10,"failed":0}'; exit 1`, Result{Due: 11, Sent: 11, OK: 10, Failed: 1, Errors: map[string]int64{"exit status 1": 1}}, 0, 0},
+		{Line, `echo '{"requests":10}'; exit 1`, Result{Due: 10, Sent: 10, NoFailures: true, Incomplete: "the load command failed: exit status 1", Errors: map[string]int64{}}, 0, 0},
+		{Line, `echo '{"requests":0,"failed":0}'`, Result{Errors: map[string]int64{}}, 0, 0},
+		{Line, "exit 3", Result{NoRequests: true, NoFailures: true, Incomplete: "the load command told no result: exit status 3", Errors: map[string]int64{}}, 0, 0},
+		{Line, "kill -9 $$", Result{NoRequests: true, NoFailures: true, Incomplete: "the load command told no result: signal: killed", Errors: map[string]int64{}}, 0, 0},
+		{Status, "echo hello", Result{NoRequests: true, Errors: map[string]int64{}}, 0, 0},
+		{Status, "exit 22", Result{NoRequests: true, Failed: 1, Errors: map[string]int64{"exit status 22": 1}}, 0, 0},
 	} {
-		r, err := RunCommand(t.Context(), shell(c.script), nil, nil, nil)
-		if err != nil {
-			t.Errorf("%s: %v", c.script, err)
+		r, err := newCommand(t, c.script, c.format).Load(t.Context(), time.Second)
+		if err != nil || r.Elapsed <= 0 {
+			t.Errorf("%s: %+v, %v", c.script, r, err)
 			continue
 		}
-		if r.OK != c.ok || r.Failed != c.fail || r.Sent != c.ok+c.fail || r.Due != r.Sent || c.kind != "" && r.Errors[c.kind] != c.fail ||
-			r.Latency.P50 != c.p50 || r.Latency.P99 != c.p99 || r.Elapsed <= 0 {
-			t.Errorf("%s: %+v", c.script, r)
+		c.want.Elapsed, c.want.Latency = r.Elapsed, Latency{P50: TimeOf(c.p50), P99: TimeOf(c.p99)}
+		if !reflect.DeepEqual(r, c.want) {
+			t.Errorf("%s: %+v, want %+v", c.script, r, c.want)
 		}
 	}
 }
 
-func TestRunCommandGivesEnvironmentAndOutput(t *testing.T) {
-	var out, errs bytes.Buffer
-	_, err := RunCommand(t.Context(), shell(`echo "to $TO"; echo oops >&2`), []string{"TO=you"}, &out, &errs)
-	if err != nil || out.String() != "to you\n" || errs.String() != "oops\n" {
-		t.Errorf("%q, %q, %v", &out, &errs, err)
+func TestCommandGivesEnvironmentAndOutput(t *testing.T) {
+	var out bytes.Buffer
+	c := newCommand(t, `echo "to $TO for $TARE_DURATION"; echo oops >&2`, Status)
+	c.Env = []string{"TO=you"}
+	c.Output = &out
+	_, err := c.Load(t.Context(), 1500*time.Millisecond)
+	if text := out.String(); err != nil || !strings.Contains(text, "to you for 1.5\n") || !strings.Contains(text, "oops\n") {
+		t.Errorf("%q, %v", text, err)
 	}
 }
 
-func TestRunCommandErrors(t *testing.T) {
+// A command that tells no result is no load of one good request.
+func TestCommandErrors(t *testing.T) {
 	for _, c := range []struct {
-		args []string
-		want string
+		script, want string
+		summary      bool
 	}{
-		{nil, "name a program"},
-		{[]string{"/does/not/exist"}, "check its name"},
-		{shell(`echo '{"requests":1,"p95Millis":3}'`), `"p95Millis": unknown`},
-		{shell(`echo '{"requests":1.5}'`), "is not a count"},
-		{shell(`echo '{"requests":-1}'`), "is not a count"},
-		{shell(`echo '{"requests":null}'`), "is not a count"},
-		{shell(`echo '{"requests":1,"failed":2}'`), "failed 2 of 1"},
-		{shell(`echo '{"requests":1,"p50Millis":"3"}'`), "is not a time"},
-		{shell(`echo '{"requests":1,"p50Millis":-3}'`), "is not a time"},
-		{shell(`echo '{"requests":1,"p99Millis":1e99}'`), "is not a time"},
+		{"/does/not/exist", "check its name", false},
+		{"true", "its last line is no summary", true},
+		{`echo 'done {"requests":'`, "its last line is no summary", true},
+		{`echo '{"total":5}'`, "its last line is no summary", true},
+		{`echo '{"requests":5}'; echo more`, "its last line is no summary", true},
+		{`echo '{"requests":1,"p95Millis":3}'`, `"p95Millis": unknown`, true},
+		{`echo '{"requests":1.5}'`, "is not a count", true},
+		{`echo '{"requests":-1}'`, "is not a count", true},
+		{`echo '{"requests":null}'`, "is not a count", true},
+		{`echo '{"requests":1,"failed":2}'`, "failed 2 of 1", true},
+		{`echo '{"requests":1,"p50Millis":"3"}'`, "is not a time", true},
+		{`echo '{"requests":1,"p50Millis":-3}'`, "is not a time", true},
+		{`echo '{"requests":1,"p99Millis":1e99}'`, "is not a time", true},
+		{`echo '{"requests":1,"p50Millis":3,"p99Millis":2}'`, "not in order", true},
+		{`head -c 3000000 /dev/zero | tr '\0' x`, "its last line is no summary", true},
 	} {
-		r, err := RunCommand(t.Context(), c.args, nil, nil, nil)
-		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
-			t.Errorf("%q: %+v, %v; want %q", c.args, r, err, c.want)
+		r, err := newCommand(t, c.script, Line).Load(t.Context(), time.Second)
+		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") || errors.Is(err, ErrSummary) != c.summary {
+			t.Errorf("%q: %+v, %v; want %q", c.script, r, err, c.want)
 		}
+	}
+	if _, err := NewCommand(" ", nil, ""); err == nil {
+		t.Error("an empty command was taken")
+	}
+	if _, err := NewCommand("true", nil, "csv"); err == nil || !strings.Contains(err.Error(), "hey, k6, line, oha, status, wrk") {
+		t.Error(err)
+	}
+}
+
+// A generator that never ends is ended, with all that it started, and that is
+// the result.
+func TestCommandDeadline(t *testing.T) {
+	for f, incomplete := range map[Format]bool{Line: true, Status: false, Wrk: true} {
+		out := &firstLine{done: make(chan string, 1)}
+		c := newCommand(t, "sleep 1000 & echo $!; wait", f)
+		c.Output, c.Time = out, 100*time.Millisecond
+		pid := out.done
+		r, err := c.Load(t.Context(), time.Nanosecond)
+		const why = "it did not end within 100.000001ms and was killed"
+		if err != nil || (r.Incomplete == "the load command told no result: "+why) != incomplete || (r.Errors[why] == 1) == incomplete {
+			t.Errorf("%s: %+v, %v", f, r, err)
+		}
+		started := <-pid
+		polltest.Until(t, "the command's end", func() bool { return !running(started) })
+	}
+}
+
+// A generator that floods its output costs no more memory than a little.
+func TestCommandFloods(t *testing.T) {
+	c := newCommand(t, "yes", Line)
+	c.Time = 100 * time.Millisecond
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	r, err := c.Load(t.Context(), time.Nanosecond)
+	runtime.ReadMemStats(&after)
+	if err != nil || !strings.Contains(r.Incomplete, "did not end") {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if grown := after.TotalAlloc - before.TotalAlloc; grown > 32<<20 {
+		t.Errorf("%d MiB allocated", grown>>20)
 	}
 }
 
 // When the context ends, and when the generator does, none of its processes
 // is left.
-func TestRunCommandKillsItsGroup(t *testing.T) {
+func TestCommandKillsItsGroup(t *testing.T) {
 	for name, then := range map[string]string{"cancelled": "wait", "ended": "exit 0"} {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
@@ -86,7 +146,8 @@ func TestRunCommandKillsItsGroup(t *testing.T) {
 			out := &firstLine{done: done}
 			ended := make(chan error, 1)
 			go func() {
-				_, err := RunCommand(ctx, shell("sleep 1000 & echo $!; "+then), nil, out, nil)
+				c := Command{Args: []string{"/bin/sh", "-c", "sleep 1000 & echo $!; " + then}, Format: Status, Output: out}
+				_, err := c.Load(ctx, time.Second)
 				ended <- err
 			}()
 			pid := <-done
@@ -101,7 +162,7 @@ func TestRunCommandKillsItsGroup(t *testing.T) {
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := RunCommand(ended, shell("true"), nil, nil, nil); !errors.Is(err, context.Canceled) {
+	if _, err := newCommand(t, "true", Status).Load(ended, time.Second); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 }
@@ -127,45 +188,35 @@ func (f *firstLine) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func TestLastLine(t *testing.T) {
-	for _, c := range []struct{ text, want string }{
-		{"", ""},
-		{"one", "one"},
-		{"one\ntwo\n", "two"},
-		{"one\r\n \n\n", "one"},
-		{"one\n" + strings.Repeat("x", maxSummaryLine+1), ""},
-		{"one\n" + strings.Repeat("x", maxSummaryLine), strings.Repeat("x", maxSummaryLine)},
-		{strings.Repeat("x", 3*maxSummaryLine) + "\ntwo", "two"},
-	} {
-		for _, step := range []int{1, 7, 1 << 20} {
-			l := &lastLine{}
-			for rest := c.text; len(rest) > 0; {
-				n, _ := l.Write([]byte(rest[:min(step, len(rest))]))
-				rest = rest[n:]
+func TestOutputKeepsItsEnd(t *testing.T) {
+	for _, n := range []int{0, 1, maxOutput, 5*maxOutput + 7} {
+		for _, step := range []int{4093, 3 * maxOutput} {
+			o := &output{}
+			text := strings.Repeat("0123456789", n/10+1)[:n]
+			for rest := text; len(rest) > 0; {
+				k, _ := o.Write([]byte(rest[:min(step, len(rest))]))
+				rest = rest[k:]
 			}
-			if got := string(l.line()); got != c.want {
-				t.Errorf("%.40q in steps of %d: %.40q", c.text, step, got)
+			if got := string(o.text()); got != text[max(0, n-maxOutput):] {
+				t.Errorf("%d bytes in steps of %d: %d bytes kept", n, step, len(got))
 			}
 		}
 	}
 }
 
-// A summary that is accepted is one that adds up.
-func FuzzParseSummary(f *testing.F) {
-	f.Add([]byte(`{"requests":10,"failed":3,"p50Millis":1.5,"p99Millis":20}`))
-	f.Add([]byte(`{"requests":1e3,"x":null}`))
-	f.Fuzz(func(t *testing.T, line []byte) {
-		r, err := parseSummary(line)
-		if err != nil {
-			if strings.Contains(err.Error(), "\n") {
-				t.Fatalf("error of more than a line: %v", err)
-			}
-			return
+func TestSimpleWords(t *testing.T) {
+	for shell, want := range map[string][]string{
+		`wrk -t2 -d"$TARE_DURATION" 'http://h/?a=1&b=2'`: {"wrk", "-t2", "-d$TARE_DURATION", "http://h/?a=1&b=2"},
+		`A=b exec /usr/bin/hey -H "a: \"b\"" http://h/`:  {"/usr/bin/hey", "-H", `a: "b"`, "http://h/"},
+		`env K=v k6 run a\ b.js`:                         {"k6", "run", "a b.js"},
+		"oha http://h/ | tee x":                          nil,
+		"hey $(cat url)":                                 nil,
+		"wrk 'http://h/":                                 nil,
+		"wrk http://h/; true":                            nil,
+		"":                                               nil,
+	} {
+		if got := simpleWords(shell); !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", shell, got, want)
 		}
-		l := r.Latency
-		if r.Sent != r.OK+r.Failed || r.Due != r.Sent || r.OK < 0 || r.Failed < 0 || r.Sent > maxSummary ||
-			min(l.P50, l.P99) < 0 || max(l.P50, l.P99) > 24*time.Hour {
-			t.Fatalf("%q: %+v", line, r)
-		}
-	})
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"strconv"
+	"strings"
 	"syscall"
 )
 
@@ -67,4 +68,26 @@ func isTimeout(err error) bool {
 	var e net.Error
 	return errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded) ||
 		errors.As(err, &e) && e.Timeout()
+}
+
+// kindOf is the kind of a failure that an external generator names.
+func kindOf(text string) string {
+	lower := strings.ToLower(text)
+	for _, k := range []struct{ part, kind string }{
+		{"timeout", "timeout"}, {"timed out", "timeout"}, {"deadline exceeded", "timeout"}, {"connection refused", "connection refused"},
+		{"connection reset", "connection reset"}, {"broken pipe", "connection reset"}, {"unexpected eof", "truncated answer"},
+		{"connection closed", "connection closed"}, {"eof", "connection closed"}, {"no route to host", "host unreachable"},
+		{"too many open files", "too many open files"}, {"cannot assign requested address", "no free local port"},
+	} {
+		if strings.Contains(lower, k.part) {
+			return k.kind
+		}
+	}
+	return otherKind
+}
+
+// oneLine is an error of one line.
+func oneLine(err error) error {
+	first, _, _ := strings.Cut(err.Error(), "\n")
+	return errors.New(first)
 }

@@ -1,10 +1,12 @@
-// Package load puts a measured load on an HTTP service. In a closed loop a
-// number of workers send one request after the other; in an open loop requests
-// are due at fixed times, whether earlier ones were answered or not, and
-// latency counts from the moment a request was due, so that a stalled server
-// cannot hide its stall (coordinated omission).
+// Package load puts a measured load on a service: by its own HTTP generator, or
+// by an external one whose output it reads. A Loader is either.
 //
-// The generator often shares its processors with the service that it measures,
+// In a closed loop a number of workers each send one request after the other. In
+// an open loop requests are due at fixed times, whether earlier ones were answered
+// or not, and latency counts from the moment at which a request was due, so that a
+// stalled server cannot hide its stall (coordinated omission).
+//
+// The own generator often shares its processors with the service that it measures,
 // so it is lean: each worker is one goroutine with one kept connection per
 // host, requests are rendered once, and answers are read to their end and
 // thrown away. It speaks HTTP/1.1 (RFC 9112), over TLS for https. Proxy
@@ -15,7 +17,10 @@
 package load
 
 import (
+	"encoding/json"
+	"fmt"
 	"net/http"
+	"strconv"
 	"time"
 )
 
@@ -27,7 +32,8 @@ type Target struct {
 	Body   []byte
 }
 
-// Plan is a load: which requests, how many at a time or per second, how long.
+// Plan is a load of the own generator: which requests, how many at a time or per
+// second, for how long.
 type Plan struct {
 	// Targets are sent in turn.
 	Targets []Target
@@ -40,8 +46,8 @@ type Plan struct {
 	// Duration is how long requests are sent; answers are awaited beyond it
 	// for at most Timeout.
 	Duration time.Duration
-	// Timeout bounds one request, from its sending, with the connecting
-	// that it may need.
+	// Timeout bounds one request: connecting where that is needed, sending,
+	// and reading the whole answer.
 	Timeout time.Duration
 }
 
@@ -61,42 +67,93 @@ type Result struct {
 	// or a broken one.
 	Failed int64
 	// Dropped counts requests of an open loop that were due and never sent,
-	// for all workers were busy until the end.
+	// because all workers were busy until the end.
 	Dropped int64
 	// Late counts requests of an open loop that were sent more than
 	// LateAfter after they were due. They are part of Sent.
 	Late int64
-	// Retried counts requests that were sent again, once, on a new
+	// Retried counts requests that were sent a second time, on a new
 	// connection, because the server had closed the kept one without a byte
-	// of an answer. Only idempotent requests are (RFC 9112, section 9.3.1).
-	// They count once in Sent; the outcome is that of the second attempt.
+	// of an answer. Only idempotent requests are sent again (RFC 9112, section
+	// 9.3.1). Each counts once in Sent, with the outcome of the second attempt.
 	Retried int64
 	// Errors counts failures by kind, such as "HTTP 503" or "connection
-	// refused". At most MaxErrorKinds kinds, the rest under "other".
+	// refused". There are at most MaxErrorKinds kinds; the rest is under "other".
 	Errors map[string]int64
 	// Elapsed is the time from the first request due to the end of the last
 	// answer or failure, and at least the plan's Duration unless Run was
 	// stopped early.
 	Elapsed time.Duration
-	// Latency is measured from the time that a request was due to the end
-	// of its answer, over the OK answers. What failed or was dropped, a
-	// timeout for one, is not in it: read it together with Failed and
-	// Dropped.
+	// Latency is the time from when a request was due to the end of its
+	// answer. It is over the OK answers, the requests that timed out and the
+	// dropped ones: the user of a request that was never answered waited at
+	// least until it was given up, and that is what it counts with. Requests
+	// that failed otherwise, mostly sooner than a good answer, are left out.
 	Latency Latency
+	// NoLatency says why the latencies of an external generator do not count
+	// although it had answers: they leave out requests that timed out.
+	NoLatency string `json:",omitempty"`
+	// Incomplete says why an external generator told no result; empty where it
+	// did.
+	Incomplete string `json:",omitempty"`
+	// NoRequests says that an external generator did not count its requests:
+	// Due, Sent and OK are 0. NoFailures says that it did not count the failed
+	// ones: Failed and OK are 0.
+	NoRequests bool `json:",omitempty"`
+	NoFailures bool `json:",omitempty"`
 }
 
-// Throughput is the number of good answers per second.
-func (r Result) Throughput() float64 {
-	if r.Elapsed <= 0 {
-		return 0
+// Throughput is the number of good answers per second, and whether it was
+// measured.
+func (r Result) Throughput() (perSecond float64, measured bool) {
+	if r.Elapsed <= 0 || r.NoRequests || r.NoFailures {
+		return 0, false
 	}
-	return float64(r.OK) / r.Elapsed.Seconds()
+	return float64(r.OK) / r.Elapsed.Seconds(), true
 }
 
-// Latency holds quantiles of the time to an answer, within 0.1 % and half a
-// microsecond; Mean and Max are exact. All are 0 where nothing was measured.
+// Unanswered counts the requests that failed or were never sent, and says whether
+// that was measured.
+func (r Result) Unanswered() (n int64, measured bool) {
+	return r.Failed + r.Dropped, !r.NoFailures
+}
+
+// Latency holds quantiles of the time to an answer. Those of Run are within
+// 0.1 % and half a microsecond, its Mean and Max are exact.
 type Latency struct {
-	Mean, P50, P90, P99, P999, Max time.Duration
+	Mean Time `json:",omitzero"`
+	P50  Time `json:",omitzero"`
+	P90  Time `json:",omitzero"`
+	P99  Time `json:",omitzero"`
+	P999 Time `json:",omitzero"`
+	Max  Time `json:",omitzero"`
+}
+
+// Time is a measured time. The zero Time was not measured: nothing that is
+// measured takes no time at all.
+type Time struct{ d time.Duration }
+
+// TimeOf is a measured time of d; not above 0, it was not measured.
+func TimeOf(d time.Duration) Time { return Time{max(d, 0)} }
+
+// Value is the time, and whether it was measured.
+func (t Time) Value() (d time.Duration, measured bool) { return t.d, t.d > 0 }
+
+// MarshalJSON writes nanoseconds. A field that is to be absent where it was not
+// measured is tagged omitzero.
+func (t Time) MarshalJSON() ([]byte, error) { return strconv.AppendInt(nil, int64(t.d), 10), nil }
+
+// UnmarshalJSON reads nanoseconds. 0 was not measured.
+func (t *Time) UnmarshalJSON(text []byte) error {
+	var d time.Duration
+	if err := json.Unmarshal(text, &d); err != nil {
+		return err
+	}
+	if d < 0 {
+		return fmt.Errorf("%d ns is no time that was measured", d)
+	}
+	t.d = d
+	return nil
 }
 
 const (

@@ -19,7 +19,7 @@ const (
 
 // ReadTargets reads requests from a file in the form that editors know as
 // ".http" (the HTTP Request in Editor specification,
-// https://github.com/JetBrains/http-request-in-editor-spec), of it:
+// https://github.com/JetBrains/http-request-in-editor-spec). It takes this part of it:
 //
 //	### Anything after three hashes is a title; it separates requests.
 //	# A comment, before the body.
@@ -36,9 +36,10 @@ const (
 // body goes from the empty line after the headers to the next separator,
 // without the line ends around it, and its line ends are line feeds. A body
 // that is exactly one line, "< " and a path, is the content of that file,
-// byte for byte, opened in files; nil has none. Variables ({{name}}), scripts
-// and multi-line URLs are refused or errors, never sent by accident. At most
-// 10 000 requests and 16 MiB in all. An error names the line.
+// byte for byte, which is opened in files (where that is nil, such a body is an
+// error). Variables ({{name}}), scripts and URLs of several lines are errors, so that
+// they are never sent by accident. There may be 10 000 requests and 16 MiB in all. An
+// error names the line.
 func ReadTargets(r io.Reader, files fs.FS) ([]Target, error) {
 	data, err := io.ReadAll(io.LimitReader(r, maxRequestBytes+1))
 	if err != nil {

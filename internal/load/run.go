@@ -41,6 +41,7 @@ func Run(ctx context.Context, plan Plan) (Result, error) {
 		j.schedule = newOpenLoop(start, plan.Rate, plan.Duration)
 	}
 	j.run(ctx, workers)
+	j.tally.addDropped(j.schedule.dropped())
 
 	if err := context.Cause(ctx); err != nil {
 		now := time.Now()

@@ -20,7 +20,7 @@ import (
 	"testing"
 	"time"
 
-	"tare/internal/polltest"
+	"tare.dev/tare/internal/testkit/polltest"
 )
 
 // A closed loop of a moment, long enough for some requests.
@@ -96,6 +96,8 @@ func (s *counted) claim(now time.Time) (int64, time.Time, bool) {
 
 func (s *counted) due(_ time.Time, sent int64) int64 { return sent }
 
+func (s *counted) dropped() []wait { return nil }
+
 // runCount sends n requests, a minute's timeout each.
 func runCount(t *testing.T, n int64, concurrency int, base *tls.Config, targets ...Target) Result {
 	t.Helper()
@@ -140,7 +142,8 @@ func checkSums(t *testing.T, r Result) {
 		t.Errorf("counts do not add up: %+v", r)
 	}
 	l := r.Latency
-	if !slices.IsSorted([]time.Duration{0, l.P50, l.P90, l.P99, l.P999, l.Max}) || l.Mean > l.Max || (r.OK > 0) != (l.Max > 0) {
+	if !slices.IsSorted([]time.Duration{0, l.P50.d, l.P90.d, l.P99.d, l.P999.d, l.Max.d}) || l.Mean.d > l.Max.d ||
+		(r.OK+r.Errors["timeout"]+r.Dropped > 0) != (l.Max.d > 0) {
 		t.Errorf("latencies of %d answers out of order: %+v", r.OK, l)
 	}
 }
@@ -155,8 +158,8 @@ func TestClosedLoopCountsEveryRequest(t *testing.T) {
 	if r.Sent != served.Load() || r.OK != r.Sent {
 		t.Errorf("served %d, result %+v", served.Load(), r)
 	}
-	if r.Elapsed < 30*time.Millisecond || (r.Throughput() > 0) != (r.OK > 0) {
-		t.Errorf("elapsed %v, throughput %v", r.Elapsed, r.Throughput())
+	if v, measured := r.Throughput(); r.Elapsed < 30*time.Millisecond || !measured || (v > 0) != (r.OK > 0) {
+		t.Errorf("elapsed %v, throughput %v", r.Elapsed, v)
 	}
 }
 
@@ -197,7 +200,7 @@ func TestOpenLoopShowsStall(t *testing.T) {
 	r := mustRun(t, p)
 	// The requests due in the first half of the stall waited for at least
 	// the other half, or were dropped if the stall lasted to the end.
-	if held := ended.Sub(began); r.Latency.P99 < held/2 || r.Latency.Max < held {
+	if held := ended.Sub(began); r.Latency.P99.d < held/2 || r.Latency.Max.d < held {
 		t.Errorf("stall of %v, but %+v", held, r)
 	}
 	if r.Late == 0 {

@@ -14,7 +14,19 @@ type schedule interface {
 	claim(now time.Time) (index int64, due time.Time, ok bool)
 	// due counts the requests due before t, of which sent were sent.
 	due(t time.Time, sent int64) int64
+	// dropped is how long the users of requests that were due and never sent
+	// had waited when these were given up.
+	dropped() []wait
 }
+
+// wait is that the users of some requests waited for some time.
+type wait struct {
+	time     time.Duration
+	requests int64
+}
+
+// maxWaits bounds how finely the waits of dropped requests are told apart.
+const maxWaits = 1000
 
 // closedLoop has a request due whenever a worker is free.
 type closedLoop struct {
@@ -31,6 +43,8 @@ func (s *closedLoop) claim(now time.Time) (int64, time.Time, bool) {
 
 func (s *closedLoop) due(_ time.Time, sent int64) int64 { return sent }
 
+func (s *closedLoop) dropped() []wait { return nil }
+
 // openLoop has request i due at start + i/rate. A free worker claims the next
 // one before it is due, and waits for it: so nothing need be handed from one
 // goroutine to another at the moment when it counts.
@@ -39,8 +53,9 @@ type openLoop struct {
 	rate       float64
 	total      int64
 
-	mu   sync.Mutex
-	head int64 // the next request
+	mu    sync.Mutex
+	head  int64 // the next request
+	waits []wait
 }
 
 func newOpenLoop(start time.Time, rate float64, d time.Duration) *openLoop {
@@ -74,13 +89,30 @@ func (s *openLoop) claim(now time.Time) (int64, time.Time, bool) {
 		// The time is over: what is late by now is dropped. What is not
 		// is still sent, or a moment's delay at the end would look like
 		// a server too slow.
-		s.head = max(s.head, s.before(now.Add(-LateAfter)))
+		s.drop(min(s.total, s.before(now.Add(-LateAfter))), now)
 	}
 	if s.head >= s.total {
 		return 0, time.Time{}, false
 	}
 	s.head++
 	return s.head - 1, s.dueAt(s.head - 1), true
+}
+
+// drop gives up the requests before head. Of many at once the shorter waits
+// stand for some longer ones.
+func (s *openLoop) drop(head int64, now time.Time) {
+	step := max(1, (head-s.head)/maxWaits)
+	for s.head < head {
+		n := min(step, head-s.head)
+		s.head += n
+		s.waits = append(s.waits, wait{now.Sub(s.dueAt(s.head - 1)), n})
+	}
+}
+
+func (s *openLoop) dropped() []wait {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.waits
 }
 
 func (s *openLoop) due(t time.Time, sent int64) int64 {

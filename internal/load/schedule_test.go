@@ -71,3 +71,30 @@ func TestAlarm(t *testing.T) {
 		t.Error("stopped without an error")
 	}
 }
+
+// Users of dropped requests waited from when those were due.
+func TestOpenLoopDropped(t *testing.T) {
+	start := time.Now()
+	s := newOpenLoop(start, 1000, 10*time.Second)
+	for range 4 {
+		s.claim(start)
+	}
+	now := s.end.Add(2 * time.Second)
+	if _, _, ok := s.claim(now); ok {
+		t.Fatal("sent after the end")
+	}
+	waits := s.dropped()
+	if len(waits) > 2*maxWaits {
+		t.Errorf("%d waits", len(waits))
+	}
+	var n int64
+	for _, w := range waits {
+		if most := now.Sub(s.dueAt(4 + n)); w.time > most || w.time < most-time.Duration(w.requests)*time.Millisecond || w.time < 2*time.Second {
+			t.Fatalf("request %d waited for %v, counted with %v", 4+n, most, w.time)
+		}
+		n += w.requests
+	}
+	if n != s.total-4 {
+		t.Errorf("%d dropped of %d", n, s.total-4)
+	}
+}

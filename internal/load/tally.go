@@ -21,7 +21,9 @@ type tally struct {
 	result    Result
 	last      time.Time
 	histogram *hdrhistogram.Histogram
-	sum       time.Duration
+	waits     int64 // that are in the histogram
+	sum       float64
+	max       time.Duration
 }
 
 func newTally(start time.Time) *tally {
@@ -49,14 +51,31 @@ func (t *tally) add(r reply, due, done time.Time, late bool) {
 	if r.err != nil || r.status >= 400 {
 		t.result.Failed++
 		t.addError(errorKind(r.status, r.err))
+		if r.err != nil && isTimeout(r.err) {
+			t.addWait(done.Sub(due), 1)
+		}
 		return
 	}
 	t.result.OK++
-	d := done.Sub(due)
-	t.sum += d
-	t.result.Latency.Max = max(t.result.Latency.Max, d)
+	t.addWait(done.Sub(due), 1)
+}
+
+// addWait counts n requests of which the user waited for d.
+func (t *tally) addWait(d time.Duration, n int64) {
+	t.waits += n
+	t.sum += float64(n) * float64(d)
+	t.max = max(t.max, d)
 	// In range, so there is no error.
-	_ = t.histogram.RecordValue(int64(min(max(d, minLatency), maxLatency)))
+	_ = t.histogram.RecordValues(int64(min(max(d, minLatency), maxLatency)), n)
+}
+
+// addDropped counts the wait of requests that were due and never sent.
+func (t *tally) addDropped(waits []wait) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, w := range waits {
+		t.addWait(w.time, w.requests)
+	}
 }
 
 func (t *tally) addError(kind string) {
@@ -71,16 +90,15 @@ func (t *tally) addError(kind string) {
 func (t *tally) finish(due int64, elapsed time.Duration) Result {
 	r := t.result
 	r.Due, r.Dropped, r.Elapsed = due, due-r.Sent, elapsed
-	if r.OK > 0 {
-		l := &r.Latency
-		l.Mean = t.sum / time.Duration(r.OK)
-		l.P50, l.P90, l.P99, l.P999 = t.quantile(50), t.quantile(90), t.quantile(99), t.quantile(99.9)
+	if t.waits > 0 {
+		r.Latency = Latency{Mean: TimeOf(time.Duration(t.sum / float64(t.waits))), Max: TimeOf(t.max),
+			P50: t.quantile(50), P90: t.quantile(90), P99: t.quantile(99), P999: t.quantile(99.9)}
 	}
 	return r
 }
 
 // quantile is bounded by the maximum: the histogram answers with the end of a
 // bucket.
-func (t *tally) quantile(percent float64) time.Duration {
-	return min(time.Duration(t.histogram.ValueAtPercentile(percent)), t.result.Latency.Max)
+func (t *tally) quantile(percent float64) Time {
+	return TimeOf(min(time.Duration(t.histogram.ValueAtPercentile(percent)), t.max))
 }

@@ -2,7 +2,6 @@ package plot
 
 import (
 	"fmt"
-	"html"
 	"strconv"
 )
 
@@ -25,20 +24,26 @@ type Group struct {
 }
 
 // Bar is one value. Low and High are its interval, both zero for none.
-type Bar struct{ Value, Low, High float64 }
+type Bar struct {
+	Value, Low, High float64
+	// Text is how the value is written; empty gives its figure and unit.
+	Text string
+	// Tone is the bar's own colour; empty gives that of its place in the group.
+	Tone Tone
+}
 
 const (
 	barHeight = 13
 	groupGap  = 11
 )
 
-// SVG is the chart for a width in pixels. Bars that are no finite numbers, or
-// negative, are left out.
+// SVG is the chart for a width in pixels. Bars whose values are not finite, or
+// are negative, are left out.
 func (c Bars) SVG(width int) string {
 	w := float64(width)
 	names := c.names(w)
 	most := c.most()
-	room := w - names - textWidth("0000.0 "+c.Unit) - 8
+	room := w - names - c.values() - 8
 	var b canvas
 	body := &canvas{}
 	y := c.legend(body, w)
@@ -79,6 +84,26 @@ func (c Bars) names(width float64) float64 {
 		return 0
 	}
 	return names
+}
+
+// values is the width of the widest value behind a bar.
+func (c Bars) values() float64 {
+	const digits = 1.17 // they are wider than letters
+	widest := textWidth("0000.0 " + c.Unit)
+	for _, g := range c.Groups {
+		for _, bar := range g.Bars {
+			widest = max(widest, digits*textWidth(bar.Text))
+		}
+	}
+	return widest
+}
+
+// text is how the value of a bar is written.
+func (c Bars) text(b Bar) string {
+	if b.Text != "" {
+		return b.Text
+	}
+	return decimal(b.Value) + " " + c.Unit
 }
 
 // most is the largest value to be drawn, 1 where there is none.
@@ -130,14 +155,18 @@ func (c Bars) bar(b *canvas, g Group, i int, bar Bar, x, y, scale float64) {
 	if i < len(c.Names) {
 		name = ", " + c.Names[i]
 	}
-	title := html.EscapeString(fmt.Sprintf("%s%s: %s %s", g.Name, name, decimal(bar.Value), c.Unit))
-	b.addf(`<rect class="bar %s" x="%s" y="%s" width="%s" height="%d" rx="1.5"><title>%s</title></rect>`, c.tone(i), num(x), num(y), num(max(0.5, bar.Value*scale)), barHeight, title)
+	title := escape(fmt.Sprintf("%s%s: %s", g.Name, name, c.text(bar)))
+	tone := bar.Tone
+	if tone == "" {
+		tone = c.tone(i)
+	}
+	b.addf(`<rect class="bar %s" x="%s" y="%s" width="%s" height="%d" rx="1.5"><title>%s</title></rect>`, tone, num(x), num(y), num(max(0.5, bar.Value*scale)), barHeight, title)
 	end := bar.Value
 	if bar.Low != 0 || bar.High != 0 {
 		end = max(end, bar.High)
 		b.addf(`<path class="spread" d="M%s %sH%s"/>`, num(x+bar.Low*scale), num(y+barHeight/2), num(x+bar.High*scale))
 	}
-	b.text(x+end*scale+5, y+11, "start", "value", decimal(bar.Value)+" "+c.Unit)
+	b.text(x+end*scale+5, y+11, "start", "value", c.text(bar))
 }
 
 // decimal is a value with one decimal, as its neighbours have.

@@ -2,7 +2,6 @@ package plot
 
 import (
 	"fmt"
-	"html"
 	"math"
 )
 
@@ -57,7 +56,7 @@ func (h Heat) SVG(width int) string {
 			if f.Text == "" || !isFinite(f.Value) {
 				continue
 			}
-			title := html.EscapeString(fmt.Sprintf("%s %s, %s %s: %s", h.Rows, h.RowNames[i], h.Columns, h.ColumnNames[j], f.Text))
+			title := escape(fmt.Sprintf("%s %s, %s %s: %s", h.Rows, h.RowNames[i], h.Columns, h.ColumnNames[j], f.Text))
 			b.addf(`<rect class="heat" x="%s" y="%s" width="%s" height="%d" fill-opacity="%s"><title>%s</title></rect>`,
 				num(x+1), num(y+1), num(columnWidth-2), fieldHeight-2, opacity(f.Value, low, high), title)
 			b.text(x+columnWidth/2, y+fieldHeight/2+4, "middle", "field", fitting(f.Text, columnWidth))

@@ -1,16 +1,21 @@
-// Package plot draws charts as SVG, for pages that need no network: points,
-// lines, rules and bars, with intervals. A chart has an accessible title and
-// description, each mark tells its figures when pointed at, and marks differ in
-// shape as well as in colour. Colours follow the reader's light or dark scheme.
+// Package plot draws plots as SVG, for pages that need no network: points and
+// lines over numbers or time, stacked areas, bars, heat maps and rankings. A
+// plot has an accessible title and description, each mark tells its figures when
+// pointed at, and what colours tell apart is named too. Colours follow the
+// reader's light or dark scheme.
 package plot
 
 import (
+	_ "embed"
 	"fmt"
 	"html"
 	"math"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
+
+	"tare.dev/tare/internal/linux"
 )
 
 // Widths of charts in pixels: for a page and for a phone. A chart is drawn for
@@ -19,6 +24,10 @@ const (
 	Wide   = 720
 	Narrow = 350
 )
+
+// Plot is a picture for a width in pixels, as an SVG element of a page that has
+// Style.
+type Plot interface{ SVG(width int) string }
 
 // Tone is a colour by its meaning.
 type Tone string
@@ -43,6 +52,7 @@ const (
 	Diamond
 	Cross
 	Ring
+	Square // stands for an area in a legend
 )
 
 // Axis is one axis of a chart. It starts at zero unless Loose.
@@ -55,6 +65,9 @@ type Axis struct {
 	Marks []Mark
 	// Unit stands behind a value in tooltips.
 	Unit string
+	// Zone makes the axis one of time: values are seconds since 1970 (Unix),
+	// shown in this zone. Nil: values are numbers.
+	Zone *time.Location
 }
 
 // Mark is a named value of a logarithmic axis; it must be above 0.
@@ -63,8 +76,8 @@ type Mark struct {
 	Name string
 }
 
-// Point is a measured point. Low and High are the interval of Y; both zero for
-// none.
+// Point is a measured point. Low and High bound the interval of Y; both are zero
+// where there is none.
 type Point struct {
 	X, Y, Low, High float64
 	// Label is written beside the point; empty for none.
@@ -80,8 +93,8 @@ type Series struct {
 	Tone   Tone
 	Shape  Shape
 	Points []Point
-	// Line joins the points, which are then not drawn themselves; Steps does
-	// with right angles: each holds until the next.
+	// Line draws a line through the points instead of the points. Steps draws it
+	// with right angles: each value holds until the next.
 	Line, Steps bool
 }
 
@@ -112,8 +125,8 @@ const (
 	height   = 300
 )
 
-// SVG is the chart for a width in pixels. Values that are no finite numbers are
-// left out.
+// SVG is the chart for a width in pixels. Values that are not finite are left
+// out.
 func (c Chart) SVG(width int) string {
 	c = c.finite()
 	l := c.layout(float64(width))
@@ -143,7 +156,7 @@ func (c Chart) finite() Chart {
 		series[i] = s
 		series[i].Points = nil
 		for _, p := range s.Points {
-			if isFinite(p.X) && isFinite(p.Y) && isFinite(p.Low) && isFinite(p.High) {
+			if c.X.drawn(p.X) && isFinite(p.Y) && isFinite(p.Low) && isFinite(p.High) {
 				series[i].Points = append(series[i].Points, p)
 			}
 		}
@@ -151,7 +164,7 @@ func (c Chart) finite() Chart {
 	c.Series = series
 	var rules []Rule
 	for _, r := range c.Rules {
-		if isFinite(r.At) {
+		if !r.Vertical && isFinite(r.At) || r.Vertical && c.X.drawn(r.At) {
 			rules = append(rules, r)
 		}
 	}
@@ -221,7 +234,7 @@ func legendLines(series []Series, width float64) [][]Series {
 	return lines
 }
 
-func legendWidth(s Series) float64 { return 30 + textWidth(s.Name) }
+func legendWidth(s Series) float64 { return 34 + textWidth(s.Name) }
 
 func textWidth(s string) float64 { return charWidth * float64(utf8.RuneCountInString(s)) }
 
@@ -250,14 +263,14 @@ func (l layout) axes(b *canvas, c Chart) {
 	for _, t := range l.x.marks() {
 		x, half := l.px(t.At), textWidth(t.Name)/2
 		b.addf(`<path class="grid" d="M%s %sv5"/>`, num(x), num(l.bottom))
-		if x-half < end {
-			continue // its name would meet the one before
+		if x-half < end || x+half > l.w+1 {
+			continue // its name would meet the one before, or be cut
 		}
 		end = x + half + 4
 		b.text(x, l.bottom+18, "middle", "tick", t.Name)
 	}
 	b.addf(`<path class="base" d="M%s %sH%s"/>`, num(l.left), num(l.bottom), num(l.right))
-	b.text(l.right, l.bottom+36, "end", "axis", c.X.Label)
+	b.text(l.right, l.bottom+36, "end", "axis", c.X.label(l.x))
 }
 
 func (l layout) rule(b *canvas, r Rule) {
@@ -291,7 +304,7 @@ func (l layout) points(b *canvas, s Series, c Chart) {
 	for _, p := range s.Points {
 		title := p.Title
 		if title == "" {
-			title = fmt.Sprintf("%s: %s%s, %s%s", s.Name, short(p.X), c.X.Unit, short(p.Y), c.Y.Unit)
+			title = fmt.Sprintf("%s: %s%s, %s%s", s.Name, c.X.value(p.X), c.X.Unit, short(p.Y), c.Y.Unit)
 		}
 		if p.Low != 0 || p.High != 0 {
 			x := num(l.px(p.X))
@@ -399,7 +412,7 @@ type canvas struct{ strings.Builder }
 func (b *canvas) open(title, desc string, w, h float64, kind string) {
 	b.addf(`<svg class="plot" data-plot="%s" xmlns="http://www.w3.org/2000/svg" role="img" viewBox="0 0 %s %s" width="%s" height="%s" font-size="%d">`,
 		kind, num(w), num(h), num(w), num(h), fontSize)
-	b.addf(`<title>%s</title><desc>%s</desc><style>%s</style>`, html.EscapeString(title), html.EscapeString(desc), style)
+	b.addf(`<title>%s</title><desc>%s</desc>`, escape(title), escape(desc))
 }
 
 func (b *canvas) close() string {
@@ -410,14 +423,14 @@ func (b *canvas) close() string {
 func (b *canvas) addf(format string, a ...any) { fmt.Fprintf(b, format, a...) }
 
 func (b *canvas) text(x, y float64, anchor, class, text string) {
-	b.addf(`<text x="%s" y="%s" text-anchor="%s" class="%s">%s</text>`, num(x), num(y), anchor, class, html.EscapeString(text))
+	b.addf(`<text x="%s" y="%s" text-anchor="%s" class="%s">%s</text>`, num(x), num(y), anchor, class, escape(text))
 }
 
 // mark draws a point, which tells title when it is pointed at.
 func (b *canvas) mark(s Shape, t Tone, x, y float64, title string) {
 	end := "/>"
 	if title != "" {
-		end = "><title>" + html.EscapeString(title) + "</title>"
+		end = "><title>" + escape(title) + "</title>"
 	}
 	tag := "path"
 	switch s {
@@ -430,6 +443,9 @@ func (b *canvas) mark(s Shape, t Tone, x, y float64, title string) {
 		b.addf(`<circle class="%s %s" cx="%s" cy="%s" r="%s"%s`, class, t, num(x), num(y), num(r), end)
 	case Diamond:
 		b.addf(`<path class="dot %s" d="M%s %sl6 6l-6 6l-6 -6z"%s`, t, num(x), num(y-6), end)
+	case Square:
+		tag = "rect"
+		b.addf(`<rect class="bar %s" x="%s" y="%s" width="12" height="12"%s`, t, num(x-6), num(y-6), end)
 	case Cross:
 		b.addf(`<path class="cross %s" d="M%s %sl8 8m0 -8l-8 8"%s`, t, num(x-4), num(y-4), end)
 	}
@@ -437,6 +453,9 @@ func (b *canvas) mark(s Shape, t Tone, x, y float64, title string) {
 		b.WriteString("</" + tag + ">")
 	}
 }
+
+// escape makes text from anywhere safe in an SVG.
+func escape(text string) string { return html.EscapeString(linux.Printable(text)) }
 
 // num is a coordinate, to a tenth of a pixel.
 func num(v float64) string {
@@ -454,16 +473,13 @@ func short(v float64) string {
 	return strconv.FormatFloat(v, 'g', 3, 64)
 }
 
-// style is within each SVG, which so can stand alone too.
-const style = `.plot{--main:#1f6feb;--other:#8250df;--bad:#c4320a;--muted:#8b95a1;--ink:#1d2329;--soft:#5a6570;--grid:#e3e7eb;--base:#9aa4ae;` +
-	`--c0:#0969b8;--c1:#b4490a;--c2:#12805c;--c3:#a3327b;--c4:#7a6200;--c5:#5b4fc4;--c6:#b3261e;--c7:#50606e;` +
-	`font-family:system-ui,sans-serif;max-width:100%;height:auto;display:block;fill:var(--ink)}` +
-	`@media (prefers-color-scheme:dark){.plot{--main:#6cb0ff;--other:#c79bff;--bad:#ff8a65;--muted:#77828d;--ink:#e6eaee;--soft:#a3adb7;--grid:#2b3239;--base:#5c6670;` +
-	`--c0:#5cb3f5;--c1:#f0904f;--c2:#4ccb9c;--c3:#ec86c6;--c4:#d6bb3f;--c5:#a79df5;--c6:#f58a82;--c7:#a5b3c0}}` +
-	`@media print{.plot{--main:#1f6feb;--other:#8250df;--bad:#c4320a;--muted:#8b95a1;--ink:#000;--soft:#444;--grid:#ddd;--base:#888;` +
-	`--c0:#0969b8;--c1:#b4490a;--c2:#12805c;--c3:#a3327b;--c4:#7a6200;--c5:#5b4fc4;--c6:#b3261e;--c7:#50606e}}` +
-	`.plot .main{--c:var(--main)}.plot .other{--c:var(--other)}.plot .bad{--c:var(--bad)}.plot .muted{--c:var(--muted)}` +
-	`.plot .tick,.plot .axis,.plot .value{fill:var(--soft)}.plot .label{font-weight:600}.plot .grid{stroke:var(--grid);fill:none}.plot .base{stroke:var(--base);fill:none}` +
-	`.plot .dot,.plot .bar{fill:var(--c)}.plot .ring{fill:none;stroke:var(--c);stroke-width:2.5}.plot .cross{fill:none;stroke:var(--c);stroke-width:2}` +
-	`.plot .c0{--c:var(--c0)}.plot .c1{--c:var(--c1)}.plot .c2{--c:var(--c2)}.plot .c3{--c:var(--c3)}.plot .c4{--c:var(--c4)}.plot .c5{--c:var(--c5)}.plot .c6{--c:var(--c6)}.plot .c7{--c:var(--c7)}` +
-	`.plot .heat{fill:var(--main)}.plot .spread{stroke:var(--ink);stroke-opacity:.6;stroke-width:1.5;fill:none}.plot .line{fill:none;stroke:var(--c);stroke-width:2}.plot .interval{fill:none;stroke:var(--c);stroke-width:1.5}.plot .rule{fill:none;stroke:var(--c);stroke-dasharray:5 4}`
+//go:embed palette.css
+var palette string
+
+//go:embed plot.css
+var rules string
+
+// Style is the style sheet of all plots, which the page that shows them must
+// have. It begins with the palette, for light and dark screens and for paper;
+// a page takes its own colours from there.
+var Style = palette + rules

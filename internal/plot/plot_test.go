@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 // inside checks that an SVG is well formed, is named, and has all marks and
@@ -202,6 +203,7 @@ func TestScale(t *testing.T) {
 func FuzzChart(f *testing.F) {
 	f.Add(1.0, 2.0, 3.0, 4.0, "label", true)
 	f.Add(math.MaxFloat64, -math.MaxFloat64, 0.0, 1e-300, "<&>", false)
+	f.Add(1e11, -1e11, 86400.0, 1e12, "", true)
 	f.Fuzz(func(t *testing.T, x, y, low, high float64, label string, loose bool) {
 		c := Chart{Title: label, X: Axis{Loose: loose}, Y: Axis{Loose: !loose}, Series: []Series{{Name: label, Points: []Point{{X: x, Y: y, Low: low, High: high, Label: label}, {X: 1, Y: 1}}}},
 			Rules: []Rule{{At: y, Label: label}, {At: x, Vertical: true}}}
@@ -209,9 +211,121 @@ func FuzzChart(f *testing.F) {
 			return
 		}
 		inside(t, c.SVG(Wide))
+		c.X.Zone = time.UTC
+		inside(t, c.SVG(Narrow))
+		inside(t, Areas{Title: label, X: Axis{Zone: time.UTC}, At: []float64{x, y, low}, Layers: []Layer{{Name: label, Values: []float64{low, high, x}}, {Values: []float64{y, 1, 2}}}}.SVG(Wide))
+		inside(t, Ranks{Title: label, Measures: []string{label}, Lines: []RankLine{{Places: []int{int(math.Mod(math.Abs(x), 1000))}}}}.SVG(Narrow))
+		c.X.Zone = nil
 		c.X.Marks = []Mark{{1, label}, {x, label}, {high, label}}
 		inside(t, c.SVG(Narrow))
 		inside(t, Heat{Title: label, Columns: label, ColumnNames: []string{label}, RowNames: []string{label, "b"}, Fields: [][]Field{{{x, label}}, {{y, "y"}}}}.SVG(Narrow))
-		inside(t, Bars{Title: label, Groups: []Group{{label, []Bar{{x, low, high}, {Value: y}}}}}.SVG(Wide))
+		inside(t, Bars{Title: label, Groups: []Group{{label, []Bar{{Value: x, Low: low, High: high}, {Value: y}}}}}.SVG(Wide))
 	})
+}
+
+// footprints are made-up: a day's resident memory by owner, with a gap where
+// nothing was measured and a moment alone.
+func footprints(moments int) Areas {
+	a := Areas{Title: "Resident memory", Desc: "by owner & limit", X: Axis{Zone: time.UTC}, Y: Axis{Label: "MiB", Unit: " MiB"},
+		Rules: []Rule{{At: 512, Label: "limit, 512 MiB", Tone: Bad}}, Layers: []Layer{{Name: "Java heap", Tone: "c0"}, {Name: "Metaspace", Tone: "c1"}, {Name: "malloc", Tone: "c2"}, {Name: "Thread stacks", Tone: "c3"}}}
+	start := time.Date(2026, 3, 28, 21, 17, 0, 0, time.UTC)
+	for i := range moments {
+		at := start.Add(time.Duration(i) * 24 * time.Hour / time.Duration(moments))
+		a.At = append(a.At, float64(at.Unix()))
+		heap := 150 + 60*math.Sin(float64(i)*25/float64(moments)) + 120*float64(i)/float64(moments)
+		if i > moments/2 && i < moments*6/10 && i != moments*55/100 {
+			heap = math.NaN()
+		}
+		for j, v := range []float64{heap, 60, 40 + 30*float64(i)/float64(moments), 20} {
+			a.Layers[j].Values = append(a.Layers[j].Values, v)
+		}
+	}
+	return a
+}
+
+func TestAreas(t *testing.T) {
+	for _, width := range []int{Wide, Narrow} {
+		svg := footprints(100).SVG(width)
+		n := inside(t, svg)
+		if n["area"] != 3*4 || n["rule"] != 1 || n["label"] != 1 || n["bar"] != 4 || n["moment"] < 85 || n["moment"] > 95 {
+			t.Errorf("%d wide: %v", width, n)
+		}
+		for _, want := range []string{"limit, 512 MiB", "2026-03-28 to 2026-03-29, UTC", ">29 Mar<", "Java heap: 150 MiB\ntogether: 270 MiB", "by owner &amp; limit"} {
+			if !strings.Contains(svg, want) {
+				t.Errorf("%d wide: no %q in %s", width, want, svg)
+			}
+		}
+	}
+	inside(t, Areas{Title: "nothing"}.SVG(Wide))
+	inside(t, Areas{Title: "ragged", At: []float64{1, 2}, Layers: []Layer{{Values: []float64{1}}, {}}}.SVG(Wide))
+}
+
+// However many moments there are, the picture is bounded and keeps the highest.
+func TestAreasOfManyMoments(t *testing.T) {
+	a := footprints(200_000)
+	a.Layers[0].Values[777] = 900
+	svg := a.SVG(Wide)
+	if len(svg) > 200_000 {
+		t.Errorf("%d bytes", len(svg))
+	}
+	if !strings.Contains(svg, ">1000<") {
+		t.Error("the axis does not reach the highest moment")
+	}
+	inside(t, svg)
+}
+
+func TestTimeAxis(t *testing.T) {
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		from string
+		last time.Duration
+		zone *time.Location
+		want string
+	}{
+		{"2026-03-01T14:03:10Z", 20 * time.Second, time.UTC, "14:03:10 14:03:15 14:03:20 14:03:25 14:03:30"},
+		{"2026-03-01T14:03:10Z", 10 * time.Minute, time.UTC, "14:04 14:06 14:08 14:10 14:12"},
+		{"2026-03-01T22:10:00Z", 4 * time.Hour, time.UTC, "23:00 2 Mar 01:00 02:00"},
+		{"2026-03-28T20:00:00Z", 10 * time.Hour, berlin, "22:00 29 Mar 04:00 06:00 08:00"}, // summer time begins at 2 o'clock
+		{"2026-10-24T20:00:00Z", 10 * time.Hour, berlin, "22:00 25 Oct 02:00 04:00 06:00"}, // and ends
+		{"2026-01-30T05:00:00Z", 4 * 24 * time.Hour, time.UTC, "31 Jan 1 Feb 2 Feb 3 Feb"},
+		{"2025-11-02T05:00:00Z", 200 * 24 * time.Hour, time.UTC, "Jan 2026 Mar 2026 May 2026"},
+		{"1990-11-02T05:00:00Z", 30 * 365 * 24 * time.Hour, time.UTC, "2000 2010 2020"},
+		{"2026-03-01T14:03:10Z", 0, time.UTC, "14:03:09 14:03:10 14:03:11"},
+	} {
+		from, err := time.Parse(time.RFC3339, tt.from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := Axis{Zone: tt.zone}.scale([]float64{float64(from.Unix()), float64(from.Add(tt.last).Unix())}, 5)
+		var got []string
+		for _, m := range s.marks() {
+			got = append(got, m.Name)
+			if sh := s.share(m.At); sh < 0 || sh > 1 {
+				t.Errorf("%s lies at %g", m.Name, sh)
+			}
+		}
+		if text := strings.Join(got, " "); text != tt.want {
+			t.Errorf("%s for %s: %q, want %q", tt.from, tt.last, text, tt.want)
+		}
+	}
+}
+
+var ranks = Ranks{Title: "Places", Measures: []string{"score", "mem.retained", "proc.rss.peak"}, Lines: []RankLine{
+	{Name: "guava <1>", Mark: "A", Tone: "c0", Places: []int{2, 1, 3}, Texts: []string{"2=", "1", "3="}},
+	{Name: "caffeine", Mark: "B", Tone: "c1", Places: []int{1, 0, 2}}, {Name: "none", Mark: "C", Tone: "c2"}, {Name: "ehcache", Mark: "D", Tone: "c3", Places: []int{3, 2, 1, 9}}}}
+
+func TestRanks(t *testing.T) {
+	for _, width := range []int{Wide, Narrow} {
+		svg := ranks.SVG(width)
+		if n := inside(t, svg); n["place"] != 8 || n["line"] != 3 {
+			t.Errorf("%d wide: %v in %s", width, n, svg)
+		}
+		if !strings.Contains(svg, "guava &lt;1&gt;: 2= by score") {
+			t.Error(svg)
+		}
+	}
+	inside(t, Ranks{Title: "nothing"}.SVG(Wide))
 }

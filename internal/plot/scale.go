@@ -7,14 +7,18 @@ import (
 	"strconv"
 )
 
-// scale maps values to shares of an axis. The ends of an even one are ticks; one
-// with names is logarithmic.
+// scale maps values to shares of an axis. An even one has ticks at its ends;
+// others have marks with names.
 type scale struct {
 	lo, hi, step float64
 	named        []Mark
+	logarithmic  bool
 }
 
 func (a Axis) scale(values []float64, n int) scale {
+	if a.Zone != nil {
+		return newTimeScale(values, a.Zone, n)
+	}
 	var named []Mark
 	for _, m := range a.Marks {
 		if m.At >= 1/maxValue && isFinite(m.At) {
@@ -25,7 +29,7 @@ func (a Axis) scale(values []float64, n int) scale {
 		return newScale(values, a.Loose, n)
 	}
 	slices.SortFunc(named, func(a, b Mark) int { return cmp.Compare(a.At, b.At) })
-	s := scale{lo: named[0].At, hi: named[len(named)-1].At, named: named}
+	s := scale{lo: named[0].At, hi: named[len(named)-1].At, named: named, logarithmic: true}
 	for _, v := range values {
 		if v >= 1/maxValue {
 			s.lo, s.hi = min(s.lo, v), max(s.hi, v)
@@ -81,7 +85,7 @@ func niceStep(v float64) float64 {
 
 // share is where a value lies, 0 to 1 within the scale.
 func (s scale) share(v float64) float64 {
-	if s.named != nil {
+	if s.logarithmic {
 		return min(1, max(0, math.Log(max(v, s.lo)/s.lo)/math.Log(s.hi/s.lo)))
 	}
 	return (v - s.lo) / (s.hi - s.lo)

@@ -10,8 +10,10 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -47,6 +49,9 @@ type Profile struct {
 	Options []string `json:"options"`
 	Env     []string `json:"env,omitempty"` // "NAME=value"
 	Archive *Archive `json:"archive,omitempty"`
+	// NoHugePages says that it ran without transparent huge pages (prctl(2),
+	// PR_SET_THP_DISABLE).
+	NoHugePages bool `json:"noHugePages,omitempty"`
 	// UnpaidBytes are pages of the C library and the like that other groups were
 	// charged for there, and a container of its own may be charged for.
 	UnpaidBytes int64 `json:"unpaidBytes,omitempty"`
@@ -65,24 +70,18 @@ type Archive struct {
 	FNV128a string `json:"fnv128a"`
 }
 
-// Read reads and checks a profile.
-func Read(path string) (*Profile, error) {
-	f, err := os.Open(path)
+// Read reads and checks a profile that trusted users alone can have written.
+func Read(path string, t Trust) (*Profile, error) {
+	f, err := t.Open(path)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("profile: %w", err)
 	}
 	defer f.Close()
-	st, err := f.Stat()
-	if err == nil && !st.Mode().IsRegular() {
-		err = errors.New("not a file")
+	p, err := Parse(io.LimitReader(f, maxFile+1))
+	if err != nil {
+		return nil, fmt.Errorf("profile %s: %w: write it anew with tare fit --profile", path, err)
 	}
-	if err == nil {
-		var p *Profile
-		if p, err = Parse(io.LimitReader(f, maxFile+1)); err == nil {
-			return p, nil
-		}
-	}
-	return nil, fmt.Errorf("profile %s: %w: write it anew with tare fit --profile", path, err)
+	return p, nil
 }
 
 // Parse reads and checks a profile.
@@ -118,55 +117,21 @@ func (p *Profile) check() error {
 	case p.Archive != nil && (p.Archive.File == "" || p.Archive.Bytes <= 0 || len(p.Archive.FNV128a) != 32):
 		return errors.New("archive: want file, bytes and fnv128a")
 	}
+	isOption := func(text string) bool { return strings.HasPrefix(text, "-") }
 	for _, o := range p.Options {
-		if !harmless(o) {
-			return fmt.Errorf("option %.80q: only sizes, switches, numbers and archives are taken", o)
+		if !isOption(o) {
+			return fmt.Errorf("option %.80q: want one that begins with -", o)
 		}
 	}
-	for _, e := range p.Env {
-		if name, _, ok := strings.Cut(e, "="); !ok || name != "MALLOC_ARENA_MAX" || len(e) > maxOption || strings.ContainsRune(e, 0) {
-			return fmt.Errorf("variable %.80q: only MALLOC_ARENA_MAX is taken", e)
+	if slices.ContainsFunc(p.Env, isOption) {
+		return errors.New("env: want NAME=value")
+	}
+	for _, text := range slices.Concat(p.Options, p.Env) {
+		if len(text) > maxOption || strings.ContainsRune(text, 0) {
+			return fmt.Errorf("option %.80q: too long, or not text", text)
 		}
 	}
-	return nil
-}
-
-// harmless says that an option of the JVM can do no more than size or switch
-// something, or name an archive: it runs no command and loads no code.
-func harmless(option string) bool {
-	if len(option) > maxOption || strings.ContainsRune(option, 0) {
-		return false
-	}
-	for _, prefix := range []string{"-Xmx", "-Xms", "-Xmn", "-Xss"} {
-		if size, ok := strings.CutPrefix(option, prefix); ok {
-			return isNumber(size)
-		}
-	}
-	flag, ok := strings.CutPrefix(option, "-XX:")
-	if !ok {
-		return option == "-Xint" || strings.HasPrefix(option, "-Xshare:")
-	}
-	name, value, hasValue := strings.Cut(flag, "=")
-	switch {
-	case hasValue && (name == "SharedArchiveFile" || name == "AOTCache"):
-		return value != ""
-	case hasValue && name == "CompileCommand": // another could make the JVM print or skip methods
-		size, ok := strings.CutPrefix(value, "MemLimit,*.*,")
-		return value == "quiet" || ok && isNumber(size)
-	case hasValue:
-		return isName(name) && isNumber(value)
-	}
-	return flag != "" && (flag[0] == '+' || flag[0] == '-') && isName(flag[1:])
-}
-
-func isName(s string) bool {
-	return s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == ""
-}
-
-// isNumber takes digits, with a point or a unit.
-func isNumber(s string) bool {
-	digits := strings.TrimRight(s, "kKmMgGtT")
-	return digits != "" && len(s)-len(digits) <= 1 && strings.Trim(digits, "0123456789.") == ""
+	return p.checkAllowed(slices.Concat(p.Options, p.Env))
 }
 
 // Write writes a profile in one step: a reader sees the old one or the new.
@@ -195,11 +160,15 @@ func (p *Profile) Write(path string) error {
 
 // DescribeArchive reads what identifies an archive.
 func DescribeArchive(path string) (*Archive, error) {
-	f, err := os.Open(path)
+	f, err := openRegular(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
+	return describe(f, path)
+}
+
+func describe(f *os.File, path string) (*Archive, error) {
 	st, err := f.Stat()
 	if err != nil {
 		return nil, err
@@ -211,5 +180,30 @@ func DescribeArchive(path string) (*Archive, error) {
 	return &Archive{File: path, Bytes: st.Size(), FNV128a: hex.EncodeToString(h.Sum(nil))}, nil
 }
 
-// Same says that two archives have the same content, wherever they are.
-func (a *Archive) Same(b *Archive) bool { return a.Bytes == b.Bytes && a.FNV128a == b.FNV128a }
+// Find is the first of some paths where the archive lies, and trusted users alone
+// can have put it there. The error says why the ones that exist are not taken.
+func (a *Archive) Find(t Trust, paths ...string) (string, error) {
+	var problems error
+	for _, path := range paths {
+		f, err := t.Open(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		var found *Archive
+		if err == nil {
+			found, err = describe(f, path)
+			err = errors.Join(err, f.Close())
+		}
+		if err == nil && found.same(a) {
+			return path, nil
+		}
+		if err == nil {
+			err = fmt.Errorf("%s is another archive", path)
+		}
+		problems = errors.Join(problems, err)
+	}
+	return "", problems
+}
+
+// same says that two archives have the same content, wherever they are.
+func (a *Archive) same(b *Archive) bool { return a.Bytes == b.Bytes && a.FNV128a == b.FNV128a }

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -20,7 +21,7 @@ func TestWriteRead(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	got, err := Read(path)
+	got, err := Read(path, TrustFor(""))
 	if err != nil || !reflect.DeepEqual(got, valid()) {
 		t.Errorf("%+v, %v", got, err)
 	}
@@ -40,7 +41,11 @@ func TestReadRejects(t *testing.T) {
 		"boot": func(p *Profile) { p.Options = []string{"-Xbootclasspath/a:x"} }, "size": func(p *Profile) { p.Options = []string{"-Xmx64mm"} },
 		"compile command": func(p *Profile) { p.Options = []string{"-XX:CompileCommand=print,*.*"} }, "crash": func(p *Profile) { p.Options = []string{"-XX:CompileCommand=MemLimit,*.*,3m~crash"} },
 		"variable": func(p *Profile) { p.Env = []string{"LD_PRELOAD=x"} }, "archive": func(p *Profile) { p.Archive.FNV128a = "0" },
-		"many": func(p *Profile) { p.Options = make([]string, maxOptions+1) },
+		"checks": func(p *Profile) { p.Options = []string{"-XX:-BytecodeVerificationRemote"} }, "options": func(p *Profile) { p.Options = []string{"-XX:VMOptionsFile=1"} },
+		"flags": func(p *Profile) { p.Options = []string{"-XX:Flags=1"} }, "another archive": func(p *Profile) { p.Options = []string{"-XX:SharedArchiveFile=/tmp/evil.jsa"} },
+		"no identity": func(p *Profile) { p.Options, p.Archive = []string{"-XX:AOTCache=/x/app.aot"}, nil }, "main class": func(p *Profile) { p.Options = []string{"MALLOC_ARENA_MAX=1"} },
+		"no variable": func(p *Profile) { p.Env = []string{"-Xmx64m"} }, "long number": func(p *Profile) { p.Options = []string{"-Xmx" + strings.Repeat("9", 13) + "m"} },
+		"zero": func(p *Profile) { p.Options = []string{"-Xmx64m\x00"} }, "many": func(p *Profile) { p.Options = make([]string, maxOptions+1) },
 	} {
 		p := valid()
 		change(p)
@@ -54,11 +59,11 @@ func TestReadRejects(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Read(path); err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "write it anew") {
+		if _, err := Read(path, TrustFor("")); err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "write it anew") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := Read(dir); err == nil {
+	if _, err := Read(dir, TrustFor("")); err == nil {
 		t.Error("a folder was read")
 	}
 }
@@ -77,28 +82,34 @@ func TestArchive(t *testing.T) {
 		return a
 	}
 	a := describe("a", "one")
-	if !a.Same(describe("b", "one")) || a.Same(describe("c", "two")) || a.Same(describe("d", "one more")) {
+	if !a.same(describe("b", "one")) || a.same(describe("c", "two")) || a.same(describe("d", "one more")) {
 		t.Errorf("%+v", a)
 	}
 }
 
-// What is taken from a file can only be JVM options and one variable.
+// What is taken from a file is what levers add, with its own numbers and its own
+// archive, and is written and read alike.
 func FuzzParse(f *testing.F) {
 	f.Add(`{"schema":"tare.profile/1","jdk":"25","limitBytes":1,"options":["-Xmx1m"],"env":["MALLOC_ARENA_MAX=1"]}`)
+	f.Add(`{"schema":"tare.profile/1","jdk":"17","limitBytes":1,"options":["-XX:SharedArchiveFile=/a"],"archive":{"file":"/a","bytes":1,"fnv128a":"00000000000000000000000000000000"}}`)
 	f.Fuzz(func(t *testing.T, text string) {
 		p, err := Parse(strings.NewReader(text))
 		if err != nil {
 			return
 		}
-		for _, o := range p.Options {
-			if !strings.HasPrefix(o, "-X") || strings.Contains(o, "OnError") && strings.Contains(o, "=") || strings.Contains(o, "bootclasspath") {
+		for _, o := range slices.Concat(p.Options, p.Env) {
+			archived := p.Archive != nil && strings.HasSuffix(o, "="+p.Archive.File)
+			name := strings.TrimRight(strings.TrimRight(o, "mk"), "0123456789")
+			if !archived && !strings.Contains(allowedText, name) {
 				t.Errorf("%q", o)
 			}
 		}
-		for _, e := range p.Env {
-			if !strings.HasPrefix(e, "MALLOC_ARENA_MAX=") {
-				t.Errorf("%q", e)
-			}
+		path := filepath.Join(t.TempDir(), FileName)
+		if err := p.Write(path); err != nil {
+			t.Fatal(err)
+		}
+		if again, err := Read(path, TrustFor("")); err != nil || len(again.Options) != len(p.Options) || again.LimitBytes != p.LimitBytes {
+			t.Errorf("read again: %+v, %v", again, err)
 		}
 	})
 }

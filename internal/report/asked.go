@@ -6,7 +6,9 @@ import (
 	"slices"
 	"strings"
 
-	"tare/internal/footprint"
+	"tare.dev/tare/internal/document"
+	"tare.dev/tare/internal/footprint"
+	"tare.dev/tare/internal/linux"
 )
 
 const (
@@ -16,84 +18,82 @@ const (
 	worthALine = MiB / 20
 )
 
-// asked writes what the JVM answered beside the table: none of it is resident
-// memory by page, and it says so.
-func (p *printer) asked(a *footprint.Asked) {
+// addAsked adds what the JVM answered, apart from the rows: none of it is
+// resident memory by page, and it says so.
+func addAsked(d *document.Document, a *footprint.Asked) {
 	if a == nil {
 		return
 	}
-	p.tracking(a.Tracking)
-	p.histogram(a.Classes)
+	addTracking(d, a.Tracking)
+	addHistogram(d, a.Classes)
 	if m := a.Metaspace; m != nil {
-		p.line("")
-		p.line("  metaspace: %s of %s committed hold nothing", inMiB(m.WasteBytes), Size(m.CommittedBytes))
+		d.Add(paragraph(fmt.Sprintf("metaspace: %s of %s committed hold nothing", inMiB(m.WasteBytes), Size(m.CommittedBytes))))
 	}
-	p.loaders(a.Loaders)
+	addLoaders(d, a.Loaders)
 }
 
-func (p *printer) tracking(t *footprint.Tracking) {
+func subheading(format string, a ...any) document.Heading {
+	return document.Heading{Text: document.Plain(fmt.Sprintf(format, a...)), Sub: true}
+}
+
+func addTracking(d *document.Document, t *footprint.Tracking) {
 	if t == nil {
 		return
 	}
-	p.line("")
-	p.line("  native memory tracking (%s): what the JVM asked for, resident or not", t.Level)
-	p.line("  %-28s %9s %9s %9s", "MiB", "committed", "reserved", "by malloc")
+	table := document.Table{Columns: document.Columns("MiB", ">committed", ">reserved", ">by malloc")}
+	add := func(c footprint.TrackedCategory) {
+		table.Row(document.Cells(fitIn(c.Name, 26), inMiB(c.CommittedBytes), inMiB(c.ReservedBytes), inMiB(c.MallocBytes))...)
+	}
 	rows := slices.Clone(t.Categories)
 	slices.SortStableFunc(rows, func(a, b footprint.TrackedCategory) int { return cmp.Compare(b.CommittedBytes, a.CommittedBytes) })
-	var rest footprint.TrackedCategory
+	rest := footprint.TrackedCategory{Name: "less than 1 MiB each"}
 	for _, c := range rows {
 		if c.CommittedBytes >= smallPart {
-			p.category(c)
+			add(c)
 			continue
 		}
 		rest.CommittedBytes += c.CommittedBytes
 		rest.ReservedBytes += c.ReservedBytes
 		rest.MallocBytes += c.MallocBytes
 	}
-	rest.Name = "less than 1 MiB each"
-	p.category(rest)
+	add(rest)
+	d.Add(subheading("native memory tracking (%s): what the JVM asked for, resident or not", linux.PrintableName(t.Level)), table)
 }
 
-func (p *printer) category(c footprint.TrackedCategory) {
-	p.line("    %-26s %9s %9s %9s", fitIn(c.Name, 26), inMiB(c.CommittedBytes), inMiB(c.ReservedBytes), inMiB(c.MallocBytes))
-}
-
-func (p *printer) histogram(h *footprint.ClassHistogram) {
+func addHistogram(d *document.Document, h *footprint.ClassHistogram) {
 	if h == nil {
 		return
 	}
-	p.line("")
-	p.line("  objects in the heap, live or not: %d, %s", h.Instances, Size(h.Bytes))
-	p.line("  %10s %10s  %s", "MiB", "objects", "class")
+	t := document.Table{Columns: document.Columns(">MiB", ">objects", "class")}
 	for _, c := range h.Largest[:min(len(h.Largest), shownClasses)] {
 		if c.Bytes < worthALine {
 			break // they are in order
 		}
-		p.line("  %10s %10d  %s", inMiB(c.Bytes), c.Instances, fitIn(className(c.Name), 55))
+		t.Row(document.Cells(inMiB(c.Bytes), fmt.Sprint(c.Instances), fitIn(className(c.Name), 55))...)
 	}
+	d.Add(subheading("objects in the heap, live or not: %d, %s", h.Instances, Size(h.Bytes)), t)
 }
 
-func (p *printer) loaders(l *footprint.LoaderUse) {
+func addLoaders(d *document.Document, l *footprint.LoaderUse) {
 	if l == nil {
 		return
 	}
-	p.line("")
-	p.line("  class loaders: %d with %d classes", l.Loaders, l.Classes)
-	p.line("  %10s %10s %8s  %s", "metaspace", "classes", "loaders", "type")
-	for _, t := range l.Largest[:min(len(l.Largest), shownLoaders)] {
-		if t.MetaspaceBytes < worthALine {
+	t := document.Table{Columns: document.Columns(">metaspace", ">classes", ">loaders", "type")}
+	for _, c := range l.Largest[:min(len(l.Largest), shownLoaders)] {
+		if c.MetaspaceBytes < worthALine {
 			break
 		}
-		p.line("  %10s %10d %8d  %s", inMiB(t.MetaspaceBytes), t.Classes, t.Loaders, fitIn(t.Type, 46))
+		t.Row(document.Cells(inMiB(c.MetaspaceBytes), fmt.Sprint(c.Classes), fmt.Sprint(c.Loaders), fitIn(c.Type, 46))...)
 	}
+	d.Add(subheading("class loaders: %d with %d classes", l.Loaders, l.Classes), t)
 }
 
-// fitIn shortens text that is too long for its column: what it ends with tells
-// more.
+// fitIn makes a text that a JVM wrote fit its column. Of one that is too long,
+// the end stays: it tells more.
 func fitIn(text string, width int) string {
-	r := []rune(text)
+	r := []rune(linux.Printable(text))
 	if len(r) <= width {
-		return text
+		return string(r)
 	}
 	return "…" + string(r[len(r)-width+1:])
 }
@@ -120,13 +120,12 @@ func className(name string) string {
 	return element + strings.Repeat("[]", dimensions)
 }
 
-// partLines are the lines below a row: its parts that are worth one, what of it
-// is in huge pages or swapped out, and what the JVM says is in use.
-func partLines(f *footprint.Footprint, r footprint.Row) []string {
-	var out []string
+// partRows are the rows below a row: its parts that are worth one, what of it is
+// in huge pages or swapped out, and what the JVM says is in use.
+func partRows(f *footprint.Footprint, r footprint.Row) []document.Row {
+	var out []document.Row
 	add := func(name string, bytes int64, known string) {
-		line := fmt.Sprintf("    %-19s %6s%22s%s", fitIn(name, 19), inMiB(bytes), "", known)
-		out = append(out, strings.TrimRight(line, " "))
+		out = append(out, document.Row{Cells: document.Cells(fitIn(name, 19), inMiB(bytes), "", "", known), Depth: 1})
 	}
 	for _, c := range shown(r) {
 		known := ""

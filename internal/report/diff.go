@@ -3,14 +3,13 @@ package report
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
-	"tare/internal/footprint"
-	"tare/internal/linux"
+	"tare.dev/tare/internal/document"
+	"tare.dev/tare/internal/footprint"
+	"tare.dev/tare/internal/linux"
 )
 
 // DiffSchema names the JSON form of a Diff. Fields may be added; none changes
@@ -59,8 +58,8 @@ type DiffRow struct {
 	Children []DiffRow `json:"children,omitempty"`
 }
 
-// Compare finds what changed from a to b; fromA and fromB say where they come
-// from.
+// Compare finds what changed from a to b. fromA and fromB name what they were
+// read from: a file or a JVM.
 func Compare(fromA string, a *footprint.Footprint, fromB string, b *footprint.Footprint) *Diff {
 	d := &Diff{
 		Schema: DiffSchema, A: side(fromA, a), B: side(fromB, b),
@@ -100,9 +99,9 @@ func compareRows(a, b *footprint.Footprint) []DiffRow {
 	return rows
 }
 
-// partial are parts whose own parts are a choice of the largest: one that is
+// partial says that the parts of a part are a choice of the largest: one that is
 // missing there is not gone.
-var partial = map[string]bool{"largest by thread": true}
+func partial(c footprint.Child) bool { return c.ID == footprint.PartLargestThreads }
 
 // compareChildren compares parts by name. Parts of one name are added up.
 func compareChildren(a, b []footprint.Child) []DiffRow {
@@ -117,19 +116,19 @@ func compareChildren(a, b []footprint.Child) []DiffRow {
 		}
 		return pairs[name]
 	}
-	for _, c := range a {
+	for _, c := range slices.DeleteFunc(slices.Clone(a), partial) {
 		p := at(c.Name)
 		p.a += c.ResidentBytes
 		p.inA = append(p.inA, c.Children...)
 	}
-	for _, c := range b {
+	for _, c := range slices.DeleteFunc(slices.Clone(b), partial) {
 		p := at(c.Name)
 		p.b += c.ResidentBytes
 		p.inB = append(p.inB, c.Children...)
 	}
 	var out []DiffRow
 	for name, p := range pairs {
-		if p.a != p.b && !partial[name] {
+		if p.a != p.b {
 			out = append(out, DiffRow{name, p.a, p.b, p.b - p.a, compareChildren(p.inA, p.inB)})
 		}
 	}
@@ -188,36 +187,33 @@ func asked(f *footprint.Footprint) bool {
 	})
 }
 
-// Large says that a part changed enough to be shown to people.
+// Large says that a part changed by at least 256 KiB: enough to be shown.
 func (r DiffRow) Large() bool { return magnitude(r.ChangeBytes) >= 256<<10 }
 
-// DiffText writes a diff for people: what was compared, what changed in MiB,
-// and the sum.
-func DiffText(w io.Writer, d *Diff) error {
-	p := &printer{w: w}
-	p.side("A", d.A, d.A.Time.Format(time.DateTime))
-	p.side("B", d.B, apart(d.ApartSeconds))
+// Document shows a diff: what was compared, what changed in MiB, and the sum.
+func (d *Diff) Document() *document.Document {
+	doc := &document.Document{}
+	doc.Add(document.Items{Items: []document.Item{sideItem("A", d.A, d.A.Time.Format(time.DateTime)), sideItem("B", d.B, apart(d.ApartSeconds))}})
 	for _, n := range d.Warnings {
-		p.note(linux.Printable(n))
+		doc.Add(note(n))
 	}
-	p.line("")
-	p.line("  %-33s %10s %10s %10s", "MiB", "A", "B", "change")
+	t := document.Table{Columns: document.Columns("MiB", ">A", ">B", ">change")}
 	for _, r := range d.Rows {
 		if r.ABytes != 0 || r.BBytes != 0 {
-			p.change(1, OwnerName(footprint.Owner(r.Name)), r)
+			addChange(&t, 0, OwnerName(footprint.Owner(r.Name)), r)
 		}
 	}
-	p.line("  %s", strings.Repeat("─", 66))
-	p.change(1, "= Rss", DiffRow{ABytes: d.A.RSSBytes, BBytes: d.B.RSSBytes, ChangeBytes: d.ChangeBytes})
-	p.limitChange(d.A.Cgroup, d.B.Cgroup)
-	return p.err
+	addChange(&t, 0, "= Rss", DiffRow{ABytes: d.A.RSSBytes, BBytes: d.B.RSSBytes, ChangeBytes: d.ChangeBytes})
+	t.Rows[len(t.Rows)-1].Total = true
+	addLimitChange(&t, d.A.Cgroup, d.B.Cgroup)
+	doc.Add(t)
+	return doc
 }
 
-// side says what was compared.
-func (p *printer) side(letter string, s Side, when string) {
-	p.line("%s  %s, %s", letter, linux.Printable(s.From), when)
-	p.line("   java %s %s · pid %d · %s · %d threads", linux.PrintableName(known(s.JDK)), linux.PrintableName(known(s.Collector)),
-		s.PID, linux.PrintableName(s.Name), s.Threads)
+// sideItem says what was compared.
+func sideItem(letter string, s Side, when string) document.Item {
+	jvm := fmt.Sprintf("java %s %s · pid %d · %s · %d threads", known(s.JDK), known(s.Collector), s.PID, linux.PrintableName(s.Name), s.Threads)
+	return document.Item{Marks: []document.Text{document.Plain(letter)}, Title: document.Plain(s.From + ", " + when), Details: []document.Detail{{Text: document.Plain(jvm)}}}
 }
 
 func apart(seconds float64) string {
@@ -229,15 +225,14 @@ func apart(seconds float64) string {
 	return Duration(d) + " later"
 }
 
-// limitChange says what the memory limit saw in A and in B.
-func (p *printer) limitChange(a, b *footprint.Cgroup) {
+// addLimitChange says what the memory limit saw in A and in B.
+func addLimitChange(t *document.Table, a, b *footprint.Cgroup) {
 	if a == nil || b == nil {
 		return
 	}
 	between := func(name string, inA, inB int64) {
-		p.change(1, name, DiffRow{ABytes: inA, BBytes: inB, ChangeBytes: inB - inA})
+		addChange(t, 0, name, DiffRow{ABytes: inA, BBytes: inB, ChangeBytes: inB - inA})
 	}
-	p.line("")
 	between("the limit sees", a.UsageBytes, b.UsageBytes)
 	if a.LimitBytes != nil && b.LimitBytes != nil {
 		between("headroom", *a.HeadroomBytes, *b.HeadroomBytes)
@@ -247,24 +242,23 @@ func (p *printer) limitChange(a, b *footprint.Cgroup) {
 	}
 }
 
-// change writes a row, and below it its parts.
-func (p *printer) change(depth int, name string, c DiffRow) {
-	const nameWidth = 35 // with the indent
-	indent := strings.Repeat("  ", depth)
-	name = pad(middleCut(linux.Printable(name), nameWidth-len(indent)), nameWidth-len(indent))
-	p.line("%s%s %10s %10s %10s", indent, name, inMiB(c.ABytes), inMiB(c.BBytes), Signed(c.ChangeBytes))
-	if depth == 4 {
+// addChange adds a row, and below it its parts.
+func addChange(t *document.Table, depth int, name string, c DiffRow) {
+	const nameWidth, deepest = 33, 3 // names with their indent fit a terminal
+	name = middleCut(linux.Printable(name), nameWidth-2*depth)
+	t.Rows = append(t.Rows, document.Row{Cells: document.Cells(name, inMiB(c.ABytes), inMiB(c.BBytes), Signed(c.ChangeBytes)), Depth: depth})
+	if depth == deepest {
 		return
 	}
 	for _, child := range c.Children {
 		if child.Large() {
-			p.change(depth+1, child.Name, child)
+			addChange(t, depth+1, child.Name, child)
 		}
 	}
 }
 
-// OwnerName is what people call an owner; one of a later version is called by
-// its name in JSON.
+// OwnerName is what people call an owner. An owner that this version does not
+// know, of a file that a later one wrote, keeps its name in JSON.
 func OwnerName(o footprint.Owner) string {
 	if name, ok := ownerNames[o]; ok {
 		return name
@@ -272,8 +266,8 @@ func OwnerName(o footprint.Owner) string {
 	return string(o)
 }
 
-// Signed is a change in MiB, with its sign and without the unit: "+3.0". One
-// that rounds to nothing is "0.0".
+// Signed is a change of so many bytes in MiB, with its sign and without the
+// unit: "+3.0". A change that rounds to nothing is "0.0".
 func Signed(bytes int64) string {
 	text := inMiB(magnitude(bytes))
 	switch {
@@ -294,8 +288,4 @@ func middleCut(text string, width int) string {
 	}
 	head := (width - 1) / 2
 	return string(r[:head]) + "…" + string(r[len(r)-(width-1-head):])
-}
-
-func pad(text string, width int) string {
-	return text + strings.Repeat(" ", max(width-len([]rune(text)), 0))
 }

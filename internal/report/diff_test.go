@@ -1,7 +1,6 @@
 package report
 
 import (
-	"bytes"
 	"encoding/json"
 	"math"
 	"math/rand/v2"
@@ -11,7 +10,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"tare/internal/footprint"
+	"tare.dev/tare/internal/footprint"
 )
 
 // grown is example, an hour later: its heap has grown, a stack is gone, an
@@ -26,7 +25,7 @@ func grown() (a, b *footprint.Footprint) {
 	b.Rows[0].Children[1].ResidentBytes += *size(30)
 	b.Rows[0].Children = append(b.Rows[0].Children, footprint.Child{Name: "humongous", ResidentBytes: 255 << 10})
 	b.Rows[1].ResidentBytes -= *size(1)
-	b.Rows[1].Children = []footprint.Child{{Name: "largest by thread", ResidentBytes: *size(5), Children: []footprint.Child{{Name: "main", ResidentBytes: *size(5)}}}}
+	b.Rows[1].Children = []footprint.Child{{ID: footprint.PartLargestThreads, Name: "largest by thread", ResidentBytes: *size(5), Children: []footprint.Child{{Name: "main", ResidentBytes: *size(5)}}}}
 	b.Rows[4].Children[0].Children = []footprint.Child{{Name: "text", ResidentBytes: *size(1)}}
 	b.Rows = append(b.Rows, footprint.Row{Owner: "sky-\x1b[31m", ResidentBytes: *size(2)})
 	b.RSSBytes += *size(31)
@@ -37,19 +36,12 @@ func grown() (a, b *footprint.Footprint) {
 
 func TestDiffText(t *testing.T) {
 	a, b := grown()
-	var got bytes.Buffer
-	if err := DiffText(&got, Compare("before.json", a, "app.jar", b)); err != nil {
-		t.Fatal(err)
-	}
-	golden(t, "diff.txt", got.Bytes())
+	golden(t, "diff.txt", terminal(t, Compare("before.json", a, "app.jar", b).Document()))
 	b.PID, b.JDK, b.Collector, b.Warnings = 7, "26", "", []string{"the JVM is starting"}
 	b.Cgroup.LimitBytes = size(400)
-	got.Reset()
-	if err := DiffText(&got, Compare("now", b, "before.json", a)); err != nil {
-		t.Fatal(err)
-	}
-	golden(t, "diff-doubtful.txt", got.Bytes())
-	for line := range strings.Lines(got.String()) {
+	got := terminal(t, Compare("now", b, "before.json", a).Document())
+	golden(t, "diff-doubtful.txt", got)
+	for line := range strings.Lines(string(got)) {
 		if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > 80 {
 			t.Errorf("%d columns: %s", n, line)
 		}

@@ -1,75 +1,57 @@
 package report
 
 import (
-	"io"
+	"fmt"
 	"path"
 	"strings"
 
-	"tare/internal/doctor"
-	"tare/internal/linux"
+	"tare.dev/tare/internal/doctor"
+	"tare.dev/tare/internal/document"
+	"tare.dev/tare/internal/linux"
 )
 
-// columns is the width of a screen.
-const columns = 80
-
-// Findings writes what was found for people: most bytes at stake first, each
-// with what to do before the evidence for it.
-func Findings(w io.Writer, r *doctor.Report) error {
-	p := &printer{w: w}
+// Findings shows what doctor found: most bytes at stake first, and of each what to
+// do before the evidence for it.
+func Findings(r *doctor.Report) *document.Document {
 	whole := Size(r.RSSBytes) + " resident"
 	if r.LimitBytes != nil {
 		whole += ", limit " + Size(*r.LimitBytes)
 	}
-	p.line("java %s %s · pid %d · %s · %s", linux.PrintableName(known(r.JDK)),
-		linux.PrintableName(known(r.Collector)), r.PID, linux.PrintableName(path.Base(r.Name)), whole)
-	p.line("")
-	if len(r.Findings) == 0 {
-		p.line("  nothing was found: %d rules looked", r.Rules)
-	}
+	d := &document.Document{Title: fmt.Sprintf("java %s %s · pid %d · %s · %s", known(r.JDK), known(r.Collector), r.PID, linux.PrintableName(path.Base(r.Name)), whole)}
+	var all document.Items
 	for i, f := range r.Findings {
-		p.finding(i+1, f)
+		all.Items = append(all.Items, document.Item{
+			Marks: []document.Text{document.Plain(fmt.Sprint(i + 1)), document.Plain(Size(f.BytesAtStake)), document.Plain(string(f.Certainty))},
+			Title: document.Plain(f.Title), Details: findingDetails(f),
+		})
 	}
-	if len(r.Findings) > 0 {
-		p.line("  MiB are the most that a finding can save, or what is missing; findings overlap")
+	if len(all.Items) == 0 {
+		d.Add(paragraph(fmt.Sprintf("nothing was found: %d rules looked", r.Rules)))
+	} else {
+		d.Add(all, aside("MiB are the most that a finding can save, or what is missing; findings overlap"))
 	}
 	if len(r.Unknown) > 0 {
-		p.note("not known: " + strings.Join(r.Unknown, ", ") + "; rules that need it said nothing")
+		d.Add(note("not known: " + strings.Join(r.Unknown, ", ") + "; rules that need it said nothing"))
 	}
-	return p.err
+	return d
 }
 
-func (p *printer) finding(number int, f doctor.Finding) {
-	const title = 26 // the column of the title
-	for i, l := range Wrap(linux.Printable(f.Title), columns-title) {
-		if i > 0 {
-			p.line("%s%s", strings.Repeat(" ", title), l)
-			continue
-		}
-		p.line("%2d  %10s  %-8s  %s", number, Size(f.BytesAtStake), f.Certainty, l)
-	}
+func findingDetails(f doctor.Finding) []document.Detail {
+	var out []document.Detail
+	add := func(label, text string) { out = append(out, document.Detail{Label: label, Text: document.Plain(text)}) }
 	label := "do"
-	for _, d := range f.Do {
-		p.labelled(label, d)
+	for _, do := range f.Do {
+		add(label, do)
 		label = "or"
 	}
 	label = "evidence"
 	for _, e := range f.Evidence {
-		p.labelled(label, e)
+		add(label, e)
 		label = ""
 	}
 	if f.Cost != "" {
-		p.labelled("cost", f.Cost)
+		add("cost", f.Cost)
 	}
-	p.labelled("source", f.Source)
-	p.line("")
-}
-
-// labelled writes a text behind a label, wrapped. What has no blank is not
-// broken, so that options and addresses can be copied.
-func (p *printer) labelled(label, text string) {
-	const indent = 14
-	for _, l := range Wrap(linux.Printable(text), columns-indent) {
-		p.line("    %-8s  %s", label, l)
-		label = ""
-	}
+	add("source", f.Source)
+	return out
 }

@@ -2,13 +2,17 @@ package report
 
 import (
 	"bytes"
+	"errors"
 	"strings"
 	"testing"
 
 	"charm.land/lipgloss/v2"
 
-	"tare/internal/doctor"
-	"tare/internal/footprint"
+	"tare.dev/tare/internal/doctor"
+	"tare.dev/tare/internal/document"
+	"tare.dev/tare/internal/footprint"
+	"tare.dev/tare/internal/lab"
+	"tare.dev/tare/internal/testkit/documenttest"
 )
 
 func ptr[T any](v T) *T { return &v }
@@ -31,9 +35,9 @@ func sick() *footprint.Footprint {
 			{Owner: footprint.JavaHeap, ResidentBytes: 78 * mib},
 			{Owner: footprint.Metaspace, ResidentBytes: 15 * mib},
 			{Owner: footprint.CDS, ResidentBytes: 44 * mib, AnonymousBytes: 38*mib + 100<<10, ReservedBytes: ptr[int64](128 * mib),
-				Children: []footprint.Child{{Name: "app.aot", ResidentBytes: 44 * mib}}},
+				Children: []footprint.Child{{ID: footprint.FilePart("app.aot"), Name: "app.aot", ResidentBytes: 44 * mib}}},
 			{Owner: footprint.Malloc, ResidentBytes: 37 * mib, Arenas: 9,
-				Children: []footprint.Child{{Name: "free, kept by glibc", ResidentBytes: 15 * mib}}},
+				Children: []footprint.Child{{ID: footprint.PartFreeMalloc, Name: "free, kept by glibc", ResidentBytes: 15 * mib}}},
 		},
 	}
 }
@@ -43,19 +47,39 @@ func TestFindings(t *testing.T) {
 		"doctor.txt":      sick(),
 		"doctor-none.txt": {PID: 7, Name: "app.jar\x1b[2J", JDK: "21.0.2", Collector: "Serial", RSSBytes: 30 << 20},
 	} {
-		var out bytes.Buffer
-		if err := Findings(&out, doctor.Diagnose(f)); err != nil {
-			t.Fatal(err)
-		}
+		out := bytes.NewBuffer(terminal(t, Findings(doctor.Diagnose(f))))
 		golden(t, name, out.Bytes())
 		for line := range strings.Lines(out.String()) {
 			line = strings.TrimRight(line, "\n")
-			if lipgloss.Width(line) > columns && strings.Contains(strings.TrimSpace(line[14:]), " ") {
+			if lipgloss.Width(line) > document.Width && strings.Contains(strings.TrimSpace(line[14:]), " ") {
 				t.Errorf("%d columns: %s", lipgloss.Width(line), line)
 			}
 			if strings.ContainsRune(line, 0x1b) {
 				t.Errorf("a control character: %q", line)
 			}
 		}
+	}
+}
+
+// What terminals show can be pasted into an issue too.
+func TestMarkdown(t *testing.T) {
+	a, b := grown()
+	for name, d := range map[string]*document.Document{
+		"footprint.md": Footprint(example()), "doctor.md": Findings(doctor.Diagnose(sick())), "diff.md": Compare("before.json", a, "app.jar", b).Document(),
+	} {
+		golden(t, name, rendered(t, d, document.WriteMarkdown))
+	}
+}
+
+// Every report is whole in every form.
+func TestEveryFormOfEveryReport(t *testing.T) {
+	a, b := grown()
+	set := labSet(t, 0)
+	for name, d := range map[string]*document.Document{
+		"footprint": Footprint(example()), "hostile footprint": Footprint(hostile()), "findings": Findings(doctor.Diagnose(sick())), "no findings": Findings(doctor.Diagnose(&footprint.Footprint{})),
+		"diff": Compare("a", a, "b", b).Document(), "lab": Lab(set, "tare lab run x.yaml"), "lab compared": LabDifferences(lab.Compare(labResults(t, 0), labResults(t, 5))),
+		"fit": Fit(richResult(t)), "fit's page": FitPage(richResult(t), nil), "fit without answer": FitPage(failedResult(t), errors.New("no limit passed")), "fit without load": FitPage(withoutLoad(t), nil),
+	} {
+		t.Run(name, func(t *testing.T) { documenttest.Check(t, d) })
 	}
 }

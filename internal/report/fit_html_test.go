@@ -13,11 +13,13 @@ import (
 	"testing"
 	"time"
 
-	"tare/internal/browsertest"
-	"tare/internal/fit"
-	"tare/internal/footprint"
-	"tare/internal/load"
-	"tare/internal/trial"
+	"tare.dev/tare/internal/document"
+	"tare.dev/tare/internal/fit"
+	"tare.dev/tare/internal/footprint"
+	"tare.dev/tare/internal/load"
+	"tare.dev/tare/internal/plot"
+	"tare.dev/tare/internal/testkit/browsertest"
+	"tare.dev/tare/internal/trial"
 )
 
 var pictures = flag.String("pictures", "", "folder for pictures of the HTML reports")
@@ -34,11 +36,12 @@ func richResult(t *testing.T) *fit.Result {
 	}{{24, 8, trial.Thrashing}, {30, 71, trial.TooSlow}, {40, 160, trial.Passed}, {52, 174, trial.Passed}, {64, 177, trial.Passed}, {96, 181, trial.Passed}} {
 		setup := fit.Setup{Env: full.Env, Options: slices.Clone(full.Options)}
 		setup.Options[1] = fmt.Sprintf("-Xmx%dm", point.heap)
-		l := &load.Result{Due: point.rate * 10, Sent: point.rate * 10, OK: point.rate * 10, Elapsed: 10 * time.Second, Latency: load.Latency{P99: 900 * time.Millisecond}}
+		l := &load.Result{Due: point.rate * 10, Sent: point.rate * 10, OK: point.rate * 10, Elapsed: 10 * time.Second, Latency: load.Latency{P99: load.TimeOf(900 * time.Millisecond)}}
+		speed, _ := l.Throughput()
 		m := trial.Measured{Load: l, Start: 2800 * time.Millisecond}
 		r.Trials = append(r.Trials, fit.Trial{
 			Attempt: fit.Attempt{Number: 10 + i, Phase: fit.PhaseHeap, Setup: setup, LimitBytes: 512 * MiB},
-			Outcome: fit.Outcome{Passed: point.v == trial.Passed, Verdict: point.v, Throughput: l.Throughput(), Measured: m, PeakBytes: 160 * MiB,
+			Outcome: fit.Outcome{Passed: point.v == trial.Passed, Verdict: point.v, Throughput: speed, Measured: m, PeakBytes: 160 * MiB,
 				Result: &trial.Result{Verdict: point.v, Load: l, Evidence: []string{"<script>alert('evidence')</script> \x1b[31m"}}}})
 	}
 	r.Trials[0].Result.Peak = &footprint.Footprint{RSSBytes: 290 * MiB, Rows: []footprint.Row{
@@ -59,7 +62,7 @@ func failedResult(t *testing.T) *fit.Result {
 func withoutLoad(t *testing.T) *fit.Result {
 	t.Helper()
 	r := fitResult(t)
-	r.Config.Load = fit.Load{}
+	r.Config.Load = load.Description{}
 	for i := range r.Trials {
 		r.Trials[i].Measured.Load, r.Trials[i].Throughput = nil, 0
 	}
@@ -73,7 +76,7 @@ func writePage(t *testing.T, r *fit.Result, failure error) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "report.html")
 	var b bytes.Buffer
-	if err := FitHTML(&b, r, failure); err != nil {
+	if err := document.WriteHTML(&b, FitPage(r, failure)); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(file, b.Bytes(), 0o644); err != nil {
@@ -204,7 +207,7 @@ func TestFitHTMLEscapes(t *testing.T) {
 	r.Setup.Options = append(r.Setup.Options, "-D"+evil)
 	r.Levers[2].Reason = evil
 	var b bytes.Buffer
-	if err := FitHTML(&b, r, nil); err != nil {
+	if err := document.WriteHTML(&b, FitPage(r, nil)); err != nil {
 		t.Fatal(err)
 	}
 	if strings.Contains(b.String(), "<img") || strings.Contains(b.String(), "<script>alert") || strings.Contains(b.String(), "\x1b") {
@@ -235,7 +238,7 @@ func TestHeapPlotMarksTheKnee(t *testing.T) {
 		t.Fatalf("%+v", c)
 	}
 	p := heapPlot(r, c)
-	for _, svg := range []string{string(p.Wide), string(p.Narrow)} {
+	for _, svg := range []string{p.Plot.SVG(plot.Wide), p.Plot.SVG(plot.Narrow)} {
 		if !strings.Contains(svg, ">knee, 4") || !strings.Contains(svg, ">recommended<") {
 			t.Errorf("no knee in %s", svg)
 		}

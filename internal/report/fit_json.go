@@ -6,10 +6,10 @@ import (
 	"io"
 	"time"
 
-	"tare/internal/fit"
-	"tare/internal/footprint"
-	"tare/internal/load"
-	"tare/internal/trial"
+	"tare.dev/tare/internal/fit"
+	"tare.dev/tare/internal/footprint"
+	"tare.dev/tare/internal/load"
+	"tare.dev/tare/internal/trial"
 )
 
 // FitSchema names the JSON form of a fit. Fields may be added; none changes
@@ -41,6 +41,9 @@ type FitJSON struct {
 	Levers        []leverJSON  `json:"levers"`
 	Trials        []trialJSON  `json:"trials"`
 	Confirmations []trialJSON  `json:"confirmations"`
+	// FreshRuns is how many runs were made at the recommended limit to prove it:
+	// the confirmations, and those that were set aside and made again.
+	FreshRuns int `json:"freshRuns"`
 	// RaisedFromBytes is the first limit at which a confirming run failed,
 	// so that it was raised.
 	RaisedFromBytes *int64 `json:"raisedFromBytes"`
@@ -89,6 +92,8 @@ type limitsJSON struct {
 }
 
 type loadJSON struct {
+	// Generator is "http", or the format of the load command's output.
+	Generator       string   `json:"generator,omitempty"`
 	Targets         []string `json:"targets"`
 	Command         []string `json:"command"`
 	Concurrency     int      `json:"concurrency"`
@@ -109,21 +114,24 @@ type runJSON struct {
 	LiveBytes    int64    `json:"liveBytes"`
 	ReadyMillis  float64  `json:"readyMillis"`
 	JobMillis    float64  `json:"jobMillis,omitempty"` // of a job, from its start to its end
-	Requests     int64    `json:"requests"`
-	Failed       int64    `json:"failed"`
+	Requests     *int64   `json:"requests,omitempty"`  // as all below: absent where it was not measured
+	Failed       *int64   `json:"failed,omitempty"`
 	Dropped      int64    `json:"dropped"`
 	Late         int64    `json:"late"`
-	Throughput   float64  `json:"throughput"`
-	P50Millis    float64  `json:"p50Millis"`
-	P90Millis    float64  `json:"p90Millis"`
-	P99Millis    float64  `json:"p99Millis"`
-	P999Millis   float64  `json:"p999Millis"`
-	MaxMillis    float64  `json:"maxMillis"`
+	Throughput   *float64 `json:"throughput,omitempty"`
+	MeanMillis   float64  `json:"meanMillis,omitempty"`
+	P50Millis    float64  `json:"p50Millis,omitempty"`
+	P90Millis    float64  `json:"p90Millis,omitempty"`
+	P99Millis    float64  `json:"p99Millis,omitempty"`
+	P999Millis   float64  `json:"p999Millis,omitempty"`
+	MaxMillis    float64  `json:"maxMillis,omitempty"`
 	GCShare      *float64 `json:"gcShare"`
 	StallShare   *float64 `json:"stallShare"`
 	RefaultBytes int64    `json:"refaultBytes"`
 	CPUSeconds   float64  `json:"cpuSeconds"`
-	OthersShare  float64  `json:"othersShare"`
+	// AnswerCPUMillis is the processor time of one good answer.
+	AnswerCPUMillis float64 `json:"answerCpuMillis,omitempty"`
+	OthersShare     float64 `json:"othersShare"`
 }
 
 type trialJSON struct {
@@ -195,18 +203,15 @@ func NewFitJSON(r *fit.Result, failure error) FitJSON {
 	j := FitJSON{
 		Schema: FitSchema, Time: r.Time.UTC(), TookSeconds: r.Took.Seconds(),
 		Options: list(r.Setup.Options), Env: list(r.Setup.Env), Jar: r.Setup.Jar, NoHugePages: r.Setup.NoHugePages,
-		MarginBytes: r.MarginBytes, Seed: c.Seed, Effects: []effectJSON{}, Levers: []leverJSON{}, Trials: trialsJSON(r.Trials), Confirmations: trialsJSON(r.Confirmations),
+		MarginBytes: r.MarginBytes, Seed: c.Seed, Effects: []effectJSON{}, Levers: []leverJSON{}, Trials: trialsJSON(r.Trials), Confirmations: trialsJSON(r.Confirmations), FreshRuns: max(len(r.Confirmations), len(r.FreshRuns())),
 		Command: c.Command.With(), JDK: c.Java.Version, JavaHome: c.Java.Home, Kernel: r.Machine.Kernel, Arch: r.Machine.Arch, Runner: r.RunnerName,
 		Machine: machineJSON{r.Machine.CPUs, r.Machine.MemoryBytes}, Limits: limitsJSON{c.CPUs, c.Cpuset}, SLO: c.SLO.String(), Ready: c.Ready.String(),
-		Load: loadJSON{Targets: []string{}, Command: list(c.Load.Command), Concurrency: c.Load.Concurrency, Rate: c.Load.Rate,
+		Load: loadJSON{Generator: c.Load.Generator, Targets: list(c.Load.Targets), Command: list(c.Load.Command), Concurrency: c.Load.Concurrency, Rate: c.Load.Rate,
 			WarmupSeconds: c.Warmup.Seconds(), DurationSeconds: c.Duration.Seconds()},
 		Peak: r.Peak, UnpaidBytes: r.UnpaidBytes, Warnings: list(r.Warnings),
 	}
 	if c.Image != nil {
 		j.Image = &imageJSON{c.Image.Name, c.Image.ID, list(c.Image.Args), c.Image.ByVariable}
-	}
-	for _, t := range c.Load.Targets {
-		j.Load.Targets = append(j.Load.Targets, t.String())
 	}
 	if failure != nil {
 		text := failure.Error()
@@ -283,7 +288,7 @@ func Recommended(r *fit.Result) fit.Trial { return fit.Median(r.Confirmations) }
 
 func newRunJSON(t fit.Trial) runJSON {
 	j := runJSON{Trial: t.Number, LimitBytes: t.LimitBytes, PeakBytes: t.PeakBytes, NeededBytes: t.NeededBytes, LiveBytes: t.LiveBytes,
-		Throughput: t.Throughput, ReadyMillis: millis(t.Measured.Start), JobMillis: millis(t.Measured.Time)}
+		ReadyMillis: millis(t.Measured.Start), JobMillis: millis(t.Measured.Time)}
 	if t.CacheBytes > 0 {
 		j.CacheBytes = &t.CacheBytes
 	}
@@ -293,14 +298,30 @@ func newRunJSON(t fit.Trial) runJSON {
 	if r := t.Result; r != nil {
 		j.GCShare, j.StallShare, j.RefaultBytes = r.GCShare, r.StallShare, r.RefaultBytes
 		j.CPUSeconds, j.OthersShare = r.CPUTime.Seconds(), r.Others
+		if cost, measured := r.AnswerCost(); measured {
+			j.AnswerCPUMillis = millis(cost)
+		}
 	}
 	return j
 }
 
 func (j *runJSON) setLoad(l *load.Result) {
-	j.Requests, j.Failed, j.Dropped, j.Late = l.Sent, l.Failed, l.Dropped, l.Late
-	j.P50Millis, j.P90Millis, j.P99Millis = millis(l.Latency.P50), millis(l.Latency.P90), millis(l.Latency.P99)
-	j.P999Millis, j.MaxMillis = millis(l.Latency.P999), millis(l.Latency.Max)
+	j.Dropped, j.Late = l.Dropped, l.Late
+	if !l.NoRequests {
+		j.Requests = &l.Sent
+	}
+	if !l.NoFailures {
+		j.Failed = &l.Failed
+	}
+	if v, measured := l.Throughput(); measured {
+		j.Throughput = &v
+	}
+	time := func(t load.Time) float64 {
+		d, _ := t.Value()
+		return millis(d)
+	}
+	j.MeanMillis, j.P50Millis, j.P90Millis = time(l.Latency.Mean), time(l.Latency.P50), time(l.Latency.P90)
+	j.P99Millis, j.P999Millis, j.MaxMillis = time(l.Latency.P99), time(l.Latency.P999), time(l.Latency.Max)
 }
 
 func trialsJSON(trials []fit.Trial) []trialJSON {

@@ -1,43 +1,41 @@
 package report
 
 import (
+	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
 
-	"tare/internal/fit"
+	"tare.dev/tare/internal/document"
+	"tare.dev/tare/internal/fit"
+	"tare.dev/tare/internal/linux"
+	"tare.dev/tare/internal/shell"
 )
 
-// fitNext writes what to paste.
-func fitNext(p *printer, r *fit.Result, s Style) {
+// fitNext is what to paste.
+func fitNext(r *fit.Result) []document.Block {
 	image := imageSetup(r)
-	if r.Config.Image == nil {
-		p.line("  next: %s", s.Strong("on this machine"))
-		p.paste(shellLines(localCommand(r)))
-		p.line("")
+	out := []document.Block{heading("Next: what to set")}
+	add := func(label, text string) {
+		out = append(out, document.Code{Label: document.Strong(label), Text: text})
 	}
-	if r.Setup.Jar != "" {
-		p.line("  %s", s.Strong("in the image: the extracted jars"))
-		p.line("    %s", copyLine(r))
-		p.line("")
+	if r.Config.Image == nil {
+		add("On this machine", continued(localLines(r)))
 	}
 	if r.Setup.NoHugePages {
-		p.line("  huge pages are off by prctl(PR_SET_THP_DISABLE), which its starter has to call")
-		p.line("")
+		out = append(out, document.Paragraph{Text: document.Plain("Huge pages are off by prctl(PR_SET_THP_DISABLE), which its starter has to call.")})
 	}
-	if r.Archive != "" {
-		p.line("  %s (it holds for this JDK, jar and path alone)", s.Strong("in the image: make the class archive"))
-		p.paste(trainLines(r, image))
-		p.line("")
+	add("docker run", continued(dockerLines(r, image)))
+	if lines := dockerfileLines(r, image); len(lines) > 0 {
+		label := "Dockerfile"
+		if r.Archive != "" {
+			label += " (the archive holds for this JDK, jar and path alone)"
+		}
+		add(label, strings.Join(lines, "\n"))
 	}
-	p.line("  %s", s.Strong("docker"))
-	p.paste(dockerLines(r, image))
-	p.line("")
-	p.line("  %s (container)", s.Strong("Kubernetes"))
-	for _, l := range kubernetesLines(r, image) {
-		p.line("    %s", l)
-	}
+	add("Kubernetes, of the container", strings.Join(kubernetesLines(r, image), "\n"))
+	return out
 }
 
 // imageArchive is where the examples put the archive in an image.
@@ -59,43 +57,74 @@ func imageSetup(r *fit.Result) fit.Setup {
 	return s
 }
 
-// localCommand is the recommendation as a command, its environment before it.
-func localCommand(r *fit.Result) []string {
-	return append(slices.Clone(r.Setup.Env), r.Setup.Command(r.Config.Command)...)
-}
-
-// copyLine is the line of a Dockerfile that takes the extracted jars along.
-func copyLine(r *fit.Result) string {
-	return "COPY " + ShellQuote(filepath.Base(filepath.Dir(r.Setup.Jar))+"/") + " " + imageArchive + "   # from " + filepath.Dir(filepath.Dir(r.Setup.Jar))
-}
-
-// paste writes a command over several lines, which a shell reads as one.
-func (p *printer) paste(lines []string) {
-	for i, l := range lines {
-		if i < len(lines)-1 {
-			l += ` \`
-		}
-		if i > 0 {
-			l = "  " + l
-		}
-		p.line("    %s", l)
+// localLines is the recommendation as a command, its environment before it.
+func localLines(r *fit.Result) []string {
+	var words []string
+	for _, e := range r.Setup.Env {
+		words = append(words, shell.Assign(e))
 	}
+	for _, w := range r.Setup.Command(r.Config.Command) {
+		words = append(words, shell.Quote(w))
+	}
+	return broken(words)
 }
 
-// shellLines quotes words and breaks them into lines of up to 72 columns.
-func shellLines(words []string) []string {
+// copyLines are the lines of a Dockerfile that take the extracted jars along. A
+// comment has a line of its own there, and names with blanks are a JSON array
+// (Dockerfile reference, "Format" and "COPY").
+func copyLines(r *fit.Result) []string {
+	folder := filepath.Dir(r.Setup.Jar)
+	from, _ := json.Marshal([]string{filepath.Base(folder) + "/", imageArchive}) // strings always can
+	return []string{"# from " + linux.Printable(filepath.Dir(folder)), "COPY " + string(from)}
+}
+
+// continued joins lines to what a shell reads as one command.
+func continued(lines []string) string { return strings.Join(lines, " \\\n  ") }
+
+// dockerfileLines are the lines that bring archive, options and environment into
+// an image.
+func dockerfileLines(r *fit.Result, image fit.Setup) []string {
+	var lines []string
+	if r.Setup.Jar != "" {
+		lines = append(lines, copyLines(r)...)
+	}
+	if r.Archive != "" {
+		lines = append(lines, trainNote(r)...)
+		lines = append(lines, continued(trainLines(r, image)))
+	}
+	env := image.Env
+	if len(image.Options) > 0 {
+		env = append(append([]string{}, env...), "JAVA_TOOL_OPTIONS="+r.Config.ToolOptions(image.Options))
+	}
+	for _, e := range env {
+		name, value, _ := strings.Cut(e, "=")
+		lines = append(lines, "ENV "+name+"="+dockerfileQuote(value))
+	}
+	if len(lines) > 0 && r.Config.Image != nil {
+		lines = append([]string{"FROM " + r.Config.Image.Name}, lines...)
+	}
+	return lines
+}
+
+// dockerfileQuote quotes a value of ENV (Dockerfile reference, "Environment
+// replacement": backslash escapes, and $ begins a variable).
+func dockerfileQuote(s string) string {
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, `$`, `\$`).Replace(s) + `"`
+}
+
+// broken breaks a command of quoted words into lines of up to 72 columns.
+func broken(words []string) []string {
 	var lines []string
 	line := ""
 	for _, w := range words {
-		q := ShellQuote(w)
-		if line != "" && len(line)+1+len(q) > 72 {
+		if line != "" && len(line)+1+len(w) > 72 {
 			lines = append(lines, line)
 			line = ""
 		}
 		if line != "" {
 			line += " "
 		}
-		line += q
+		line += w
 	}
 	return append(lines, line)
 }
@@ -109,15 +138,15 @@ func dockerLines(r *fit.Result, s fit.Setup) []string {
 	if r.Config.Cpuset != "" {
 		words = append(words, "--cpuset-cpus", r.Config.Cpuset)
 	}
-	lines := []string{ShellWords(words)}
+	lines := []string{shell.Words(words)}
 	for _, e := range s.Env {
-		lines = append(lines, "-e "+ShellQuote(e))
+		lines = append(lines, "-e "+shell.Quote(e))
 	}
 	if len(s.Options) > 0 {
-		lines = append(lines, "-e "+ShellQuote("JAVA_TOOL_OPTIONS="+r.Config.ToolOptions(s.Options)))
+		lines = append(lines, "-e "+shell.Quote("JAVA_TOOL_OPTIONS="+r.Config.ToolOptions(s.Options)))
 	}
 	if i := r.Config.Image; i != nil {
-		return append(lines, ShellWords(append([]string{i.Name}, i.Args...)))
+		return append(lines, shell.Words(append([]string{i.Name}, i.Args...)))
 	}
 	return append(lines, "IMAGE")
 }
@@ -147,6 +176,20 @@ func yamlQuote(text string) string {
 	return "'" + strings.ReplaceAll(text, "'", "''") + "'"
 }
 
+// trainNote says, as comments of a Dockerfile, how the archive of trainLines differs
+// from the one that was proven.
+func trainNote(r *fit.Result) []string {
+	how := loadText(r.Config)
+	if r.Config.Job || len(r.Config.Load.Targets) == 0 && len(r.Config.Load.Command) == 0 {
+		return nil // the proof's was made alike
+	}
+	return []string{
+		"# The archive of the proof was trained under load: " + how + ".",
+		"# Here nothing is sent, so classes that only requests load are missing, and more",
+		"# memory is needed than was proven. Send the same requests while this line runs.",
+	}
+}
+
 // trainLines is the command that makes the archive, as a line of a Dockerfile.
 func trainLines(r *fit.Result, s fit.Setup) []string {
 	option := strings.ReplaceAll(r.TrainOption, r.Archive, imageArchive+filepath.Base(r.Archive))
@@ -158,8 +201,11 @@ func trainLines(r *fit.Result, s fit.Setup) []string {
 		}
 	}
 	s.Options = append(train, option)
-	words := append([]string{"RUN", "timeout", "-s", "TERM", "60"}, s.Command(c)...)
-	lines := shellLines(words)
+	words := []string{"RUN", "timeout", "-s", "TERM", "60"}
+	for _, w := range s.Command(c) {
+		words = append(words, shell.Quote(w))
+	}
+	lines := broken(words)
 	lines[len(lines)-1] += " || [ $? -ge 124 ]"
 	return lines
 }

@@ -1,26 +1,16 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
-	"html/template"
 	"math"
 	"slices"
 
-	"tare/internal/fit"
-	"tare/internal/footprint"
-	"tare/internal/plot"
+	"tare.dev/tare/internal/document"
+	"tare.dev/tare/internal/fit"
+	"tare.dev/tare/internal/footprint"
+	"tare.dev/tare/internal/plot"
 )
-
-// drawn is a plot at both widths, and what it says in words.
-type drawn struct {
-	Heading, Text string
-	Wide, Narrow  template.HTML
-}
-
-func draw(heading, text string, chart interface{ SVG(int) string }) drawn {
-	// What the charts hold has been escaped by package plot.
-	return drawn{heading, text, template.HTML(chart.SVG(plot.Wide)), template.HTML(chart.SVG(plot.Narrow))}
-}
 
 // measure is what tells how fast trials were: with load the higher the better,
 // of jobs and without load a time.
@@ -49,9 +39,9 @@ func secondsWaited(t fit.Trial) float64 {
 
 func mibs(bytes int64) float64 { return float64(bytes) / MiB }
 
-// fitPlots are the plots of a fit, as far as there is something to draw.
-func fitPlots(r *fit.Result) []drawn {
-	var out []drawn
+// fitFigures are the plots of a fit, as far as there is something to draw.
+func fitFigures(r *fit.Result) []document.Figure {
+	var out []document.Figure
 	if len(r.Trials) > 0 {
 		out = append(out, frontierPlot(r))
 	}
@@ -64,7 +54,11 @@ func fitPlots(r *fit.Result) []drawn {
 	return out
 }
 
-func frontierPlot(r *fit.Result) drawn {
+func figure(title, text string, p plot.Plot, numbers *document.Table) document.Figure {
+	return document.Figure{Heading: document.Plain(title), Caption: document.Plain(text), Plot: p, Numbers: numbers}
+}
+
+func frontierPlot(r *fit.Result) document.Figure {
 	m := measureOf(r)
 	line := plot.Series{Name: "the best that passed", Tone: plot.Main, Line: true, Steps: true}
 	for _, t := range fit.Frontier(r.Trials) {
@@ -108,7 +102,7 @@ func frontierPlot(r *fit.Result) drawn {
 	if r.Baseline.Number > 0 {
 		c.Rules = append(c.Rules, plot.Rule{At: m.of(r.Baseline), Label: "as given, ample memory", Tone: plot.Other})
 	}
-	return draw("Memory against speed", "Every trial by its limit. "+better+" and to the left is better; a bar through the recommended point spans its fresh runs.", c)
+	return figure("Memory against speed", "Every trial by its limit. "+better+" and to the left is better; a bar through the recommended point spans its fresh runs.", c, frontierTable(r))
 }
 
 func recommendedPoint(r *fit.Result, m measure) plot.Series {
@@ -135,7 +129,7 @@ func trialTitle(t fit.Trial) string {
 	return text
 }
 
-func heapPlot(r *fit.Result, curve *fit.HeapCurve) drawn {
+func heapPlot(r *fit.Result, curve *fit.HeapCurve) document.Figure {
 	m := measureOf(r)
 	line, dots := plot.Series{Tone: plot.Main, Line: true}, plot.Series{Tone: plot.Main}
 	recommended := plot.Series{Tone: plot.Other, Shape: plot.Ring}
@@ -159,10 +153,10 @@ func heapPlot(r *fit.Result, curve *fit.HeapCurve) drawn {
 		text = fmt.Sprintf("Speed over the size of the Java heap, all other options alike. Below about %.0f MiB it falls under %.0f %% of the fastest: the collector takes the time.",
 			mibs(curve.KneeBytes), 100*fit.KneeShare)
 	}
-	return draw("Heap against speed", text, c)
+	return figure("Heap against speed", text, c, nil)
 }
 
-func footprintPlot(r *fit.Result) drawn {
+func footprintPlot(r *fit.Result) document.Figure {
 	sizes := map[footprint.Owner][2]int64{}
 	collect := func(f *footprint.Footprint, at int) {
 		for _, row := range f.Rows {
@@ -186,10 +180,7 @@ func footprintPlot(r *fit.Result) drawn {
 		}
 	}
 	slices.SortFunc(owners, func(a, b footprint.Owner) int {
-		if d := max(sizes[b][0], sizes[b][1]) - max(sizes[a][0], sizes[a][1]); d != 0 {
-			return int(d / 1024)
-		}
-		return 0
+		return cmp.Or(cmp.Compare(max(sizes[b][0], sizes[b][1]), max(sizes[a][0], sizes[a][1])), cmp.Compare(a, b))
 	})
 	for _, o := range owners {
 		g := plot.Group{Name: OwnerName(o)}
@@ -198,5 +189,5 @@ func footprintPlot(r *fit.Result) drawn {
 		}
 		c.Groups = append(c.Groups, g)
 	}
-	return draw("Where the memory is", text, c)
+	return figure("Where the memory is", text, c, peakTable(r.Peak))
 }

@@ -2,13 +2,12 @@ package report
 
 import (
 	"fmt"
-	"io"
 	"path/filepath"
 	"time"
 
-	"tare/internal/fit"
-	"tare/internal/linux"
-	"tare/internal/store"
+	"tare.dev/tare/internal/document"
+	"tare.dev/tare/internal/shell"
+	"tare.dev/tare/internal/store"
 )
 
 // FitListSchema names the JSON form of the list of fits.
@@ -21,7 +20,9 @@ type FitListJSON struct {
 }
 
 type fitItemJSON struct {
-	ID    int64       `json:"id"`
+	ID int64 `json:"id"`
+	// Host is where the fit ran; empty where an earlier version stored it.
+	Host  string      `json:"host"`
 	Began time.Time   `json:"began"`
 	State store.State `json:"state"`
 	// LimitBytes is the recommended limit, nil without one.
@@ -30,7 +31,8 @@ type fitItemJSON struct {
 	JDK        string   `json:"jdk"`
 	Command    []string `json:"command"`
 	Dir        string   `json:"dir"`
-	// Error says why there is no recommendation, nil unless it failed.
+	// Error says why there is no recommendation, or why the fit cannot be read;
+	// else nil.
 	Error *string `json:"error"`
 }
 
@@ -38,43 +40,55 @@ type fitItemJSON struct {
 func NewFitListJSON(fits []store.Fit) FitListJSON {
 	out := FitListJSON{Schema: FitListSchema, Fits: []fitItemJSON{}}
 	for _, f := range fits {
-		j := fitItemJSON{ID: f.ID, Began: f.Began.UTC(), State: f.State, Trials: f.Trials, JDK: f.Plan.Java.Version, Command: list(f.Plan.Command), Dir: f.Plan.Dir}
+		j := fitItemJSON{ID: f.ID, Host: f.Host, Began: f.Began.UTC(), State: f.State, Trials: f.Trials, JDK: f.Plan.Java.Version, Command: list(f.Plan.Command), Dir: f.Plan.Dir}
 		if e := f.Ending; e != nil && e.LimitBytes > 0 {
 			j.LimitBytes = &e.LimitBytes
 		}
 		if e := f.Ending; e != nil && e.Failure != "" {
 			j.Error = &e.Failure
 		}
+		if f.Problem != nil {
+			text := f.Problem.Error()
+			j.Error = &text
+		}
 		out.Fits = append(out.Fits, j)
 	}
 	return out
 }
 
-// FitList writes a list of fits for people.
-func FitList(w io.Writer, fits []store.Fit, s Style) error {
-	p := &printer{w: w}
+// FitList shows a list of fits.
+func FitList(fits []store.Fit) *document.Document {
+	d := &document.Document{}
 	if len(fits) == 0 {
-		p.line("no fit was made yet: begin with tare fit --help")
-		return p.err
+		d.Add(paragraph("no fit was made yet: begin with tare fit --help"))
+		return d
 	}
-	rows := [][]string{{"id", "began", "state", "limit", "trials", "JDK", "command"}}
+	t := document.Table{Columns: document.Columns(">id", "began", "state", ">limit", ">trials", "JDK", "command")}
 	cutOff := false
+	var problems document.List
 	for _, f := range fits {
 		limit := "-"
 		if f.Ending != nil && f.Ending.LimitBytes > 0 {
 			limit = Limit(f.Ending.LimitBytes)
 		}
-		cutOff = cutOff || f.State == store.CutOff
-		rows = append(rows, []string{fmt.Sprint(f.ID), f.Began.Local().Format("2006-01-02 15:04"), stateText(f.State, s), limit, fmt.Sprint(f.Trials), linux.Printable(f.Plan.Java.Version),
-			cut(commandText(f.Plan.Command), 28)})
+		cutOff = cutOff || f.State == store.CutOff && f.Here
+		command := cut(commandText(f.Plan.Command), 28)
+		if f.State == store.Unreadable {
+			problems.Items = append(problems.Items, document.Bad(f.Problem.Error()))
+		}
+		if !f.Here {
+			command = "on " + f.Host + ": " + command
+		}
+		row := document.Cells(fmt.Sprint(f.ID), f.Began.Local().Format("2006-01-02 15:04"), "", limit, fmt.Sprint(f.Trials), f.Plan.Java.Version, command)
+		row[2].Text = stateText(f.State)
+		t.Row(row...)
 	}
-	p.table("", []Align{Right, Left, Left, Right, Right, Left, Left}, rows)
-	p.line("")
-	p.line("next: tare fit show ID · tare fit report ID")
+	next := "next: tare fit show ID · tare fit report ID"
 	if cutOff {
-		p.line("      tare fit --resume ID goes on with one that was cut off")
+		next += " · tare fit --resume ID goes on with one that was cut off"
 	}
-	return p.err
+	d.Add(t, problems, document.Paragraph{Text: document.Plain(next)})
+	return d
 }
 
 // commandText is a command with the launcher's name alone.
@@ -82,29 +96,15 @@ func commandText(command []string) string {
 	if len(command) == 0 {
 		return ""
 	}
-	return linux.Printable(ShellWords(append([]string{filepath.Base(command[0])}, command[1:]...)))
+	return shell.Words(append([]string{filepath.Base(command[0])}, command[1:]...))
 }
 
-func stateText(state store.State, s Style) string {
+func stateText(state store.State) document.Text {
 	switch state {
 	case store.Done:
-		return s.Good(string(state))
-	case store.Failed, store.CutOff:
-		return s.Bad(string(state))
+		return document.Good(string(state))
+	case store.Failed, store.CutOff, store.Unreadable:
+		return document.Bad(string(state))
 	}
-	return string(state)
-}
-
-// FitUnanswered writes a fit that has no answer: why, and its trials.
-func FitUnanswered(w io.Writer, r *fit.Result, why error, s Style) error {
-	p := &printer{w: w}
-	for _, l := range Wrap(linux.Printable(why.Error()), width-1) {
-		p.line(" %s", l)
-	}
-	p.line("")
-	if len(r.Trials) > 0 {
-		fitTrials(p, r, s)
-	}
-	fitConditions(p, r, s)
-	return p.err
+	return document.Plain(string(state))
 }

@@ -15,11 +15,12 @@ import (
 
 	"charm.land/lipgloss/v2"
 
-	"tare/internal/fit"
-	"tare/internal/footprint"
-	"tare/internal/jvmopts"
-	"tare/internal/load"
-	"tare/internal/trial"
+	"tare.dev/tare/internal/document"
+	"tare.dev/tare/internal/fit"
+	"tare.dev/tare/internal/footprint"
+	"tare.dev/tare/internal/jvmopts"
+	"tare.dev/tare/internal/load"
+	"tare.dev/tare/internal/trial"
 )
 
 var update = flag.Bool("update", false, "write golden files anew")
@@ -65,12 +66,13 @@ func fitResult(t *testing.T) *fit.Result {
 	run := func(phase fit.Phase, lever string, setup fit.Setup, limit int64, v trial.Verdict, rate int64, p99 time.Duration, evidence ...string) fit.Trial {
 		number++
 		share := 0.043
-		l := &load.Result{Due: rate * 10, Sent: rate * 10, OK: rate * 10, Elapsed: 10 * time.Second, Latency: load.Latency{P50: p99 / 8, P90: p99 / 2, P99: p99, P999: p99 * 2, Max: p99 * 3}}
+		l := &load.Result{Due: rate * 10, Sent: rate * 10, OK: rate * 10, Elapsed: 10 * time.Second, Latency: load.Latency{P50: load.TimeOf(p99 / 8), P90: load.TimeOf(p99 / 2), P99: load.TimeOf(p99), P999: load.TimeOf(p99 * 2), Max: load.TimeOf(p99 * 3)}}
+		speed, _ := l.Throughput()
 		m := trial.Measured{Load: l, Start: 2700 * time.Millisecond}
 		r := &trial.Result{Verdict: v, Evidence: evidence, Time: begin.Add(time.Duration(number) * time.Minute), Load: l, ReadyAfter: m.Start, GCShare: &share, Took: 14 * time.Second}
 		return fit.Trial{
 			Attempt: fit.Attempt{Number: number, Phase: phase, Lever: lever, Setup: setup, LimitBytes: limit * MiB},
-			Outcome: fit.Outcome{Passed: v == trial.Passed, Verdict: v, Throughput: l.Throughput(), Measured: m, PeakBytes: min(limit, 304) * MiB,
+			Outcome: fit.Outcome{Passed: v == trial.Passed, Verdict: v, Throughput: speed, Measured: m, PeakBytes: min(limit, 304) * MiB,
 				NeededBytes: min(limit, 304) * MiB * 9 / 10, LiveBytes: 21 * MiB, Took: r.Took, Result: r}}
 	}
 	serial := fit.Setup{Options: []string{"-XX:+UseSerialGC", "-Xmx52m", "-XX:+ExitOnOutOfMemoryError"}}
@@ -78,11 +80,11 @@ func fitResult(t *testing.T) *fit.Result {
 	r := &fit.Result{Time: begin, Took: 7*time.Minute + 3*time.Second,
 		Machine: fit.Machine{Kernel: "6.12.0", Arch: "amd64", CPUs: 2, MemoryBytes: 24 << 30},
 		Archive: "/home/me/fit out/app.jsa", TrainOption: "-XX:ArchiveClassesAtExit=/home/me/fit out/app.jsa", UnpaidBytes: 3 * MiB, Warnings: []string{"the fastest baseline was 17 % faster than the slowest"},
-		Config: fit.Config{
+		Config: fit.Record{
 			Command: jvmopts.Command{Java: "java", Options: []string{"-Dgreeting=it's here"}, Main: []string{"-jar", "app.jar"}, Args: []string{"--port", "8080"}},
 			Java:    fit.Java{Path: "/usr/bin/java", Home: "/usr/lib/jvm/17", Version: "17.0.15"}, CPUs: 1, Ready: ready, SLO: slo,
 			Env:  []string{"JAVA_TOOL_OPTIONS=-Duser.timezone=UTC"},
-			Load: fit.Load{Loader: trial.HTTPLoad{}, Targets: []load.Target{target}, Concurrency: 32}, Warmup: 5 * time.Second, Duration: 10 * time.Second}}
+			Load: load.HTTP{Plan: load.Plan{Targets: []load.Target{target}, Concurrency: 32}}.Describe(), Warmup: 5 * time.Second, Duration: 10 * time.Second}}
 	r.Trials = []fit.Trial{
 		run(fit.PhaseBaseline, "", fit.Setup{}, 2048, trial.Passed, 117, 1050*time.Millisecond),
 		run(fit.PhaseAsGiven, "", fit.Setup{}, 304, trial.Passed, 115, 1060*time.Millisecond),
@@ -117,14 +119,14 @@ func fitResult(t *testing.T) *fit.Result {
 
 func TestFitText(t *testing.T) {
 	var b bytes.Buffer
-	if err := Fit(&b, fitResult(t), Style{}); err != nil {
+	if err := document.WriteText(&b, Fit(fitResult(t)), document.Style{}); err != nil {
 		t.Fatal(err)
 	}
 	golden(t, "fit.txt", b.Bytes())
 	if strings.Contains(b.String(), "\x1b") {
 		t.Error("escape sequences in plain text")
 	}
-	next := strings.Index(b.String(), "  next:")
+	next := strings.Index(b.String(), "\nNext: ")
 	for line := range strings.Lines(b.String()[:next]) {
 		if w := lipgloss.Width(strings.TrimRight(line, "\n")); w > 80 {
 			t.Errorf("%d columns: %s", w, line)
@@ -148,11 +150,11 @@ func TestFitSaysHowFarTheLimitAsGivenIsKnown(t *testing.T) {
 			t.Errorf("%s: %s, %s", c.is, got, change)
 		}
 		var b bytes.Buffer
-		if err := Fit(&b, r, Style{}); err != nil {
+		if err := document.WriteText(&b, Fit(r), document.Style{}); err != nil {
 			t.Fatal(err)
 		}
 		for line := range strings.Lines(b.String()) {
-			if w := lipgloss.Width(strings.TrimRight(line, "\n")); strings.Contains(line, c.change) && w > width {
+			if w := lipgloss.Width(strings.TrimRight(line, "\n")); strings.Contains(line, c.change) && w > document.Width {
 				t.Errorf("%d columns: %s", w, line)
 			}
 		}
@@ -173,7 +175,7 @@ func TestFitCommandsPaste(t *testing.T) {
 			t.Errorf("got\n%s\nwant\n%s", got, strings.Join(want, "\n"))
 		}
 	}
-	check(shellLines(localCommand(r)), localCommand(r))
+	check(localLines(r), append(slices.Clone(r.Setup.Env), r.Setup.Command(r.Config.Command)...))
 	image := imageSetup(r)
 	check(dockerLines(r, image), []string{"docker", "run", "-m", "170m", "--memory-swap", "170m", "--cpus", "1", "-e", "MALLOC_ARENA_MAX=1", "-e",
 		"JAVA_TOOL_OPTIONS=-XX:+UseSerialGC -Xmx52m -XX:+ExitOnOutOfMemoryError -XX:TieredStopAtLevel=1 -XX:SharedArchiveFile=/app/app.jsa -Duser.timezone=UTC", "IMAGE"})
@@ -182,7 +184,7 @@ func TestFitCommandsPaste(t *testing.T) {
 func TestFitWithoutGain(t *testing.T) {
 	r := fitResult(t)
 	r.Setup, r.Levers, r.Archive, r.TrainOption, r.RaisedFrom, r.FailBelow, r.Peak = fit.Setup{}, nil, "", "", 0, nil, nil
-	r.Config.Load, r.Config.Env = fit.Load{}, nil
+	r.Config.Load, r.Config.Env = load.Description{}, nil
 	for _, trials := range [][]fit.Trial{r.Trials, r.Confirmations} {
 		for i := range trials {
 			trials[i].Measured.Load, trials[i].Result, trials[i].Throughput = nil, nil, 0
@@ -190,7 +192,7 @@ func TestFitWithoutGain(t *testing.T) {
 	}
 	r.Baseline.Measured.Load, r.AsGiven.Measured.Load, r.AsGiven.Throughput = nil, nil, 0
 	var b bytes.Buffer
-	if err := Fit(&b, r, Style{}); err != nil {
+	if err := document.WriteText(&b, Fit(r), document.Style{}); err != nil {
 		t.Fatal(err)
 	}
 	golden(t, "fit-no-gain.txt", b.Bytes())
@@ -226,20 +228,6 @@ func TestFitJSONOfFailure(t *testing.T) {
 	}
 }
 
-func TestStyleColours(t *testing.T) {
-	if s := (Style{color: true}).Good("passed"); !strings.Contains(s, "\x1b[") || lipgloss.Width(s) != 6 {
-		t.Errorf("%q", s)
-	}
-	f, err := os.CreateTemp(t.TempDir(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	if StyleFor(f).color || IsTerminal(f) {
-		t.Error("a file is no terminal")
-	}
-}
-
 func TestNumbers(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		1234 * time.Microsecond: "1.23 ms", 45678 * time.Microsecond: "45.7 ms", 812 * time.Millisecond: "812 ms",
@@ -253,15 +241,27 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
-func FuzzShellQuote(f *testing.F) {
-	f.Add("it's $HOME `x` \"y\" \\ \n")
-	f.Fuzz(func(t *testing.T, s string) {
-		if strings.Contains(s, "\x00") {
-			return
+// Comments have a line of their own, and names with blanks stay one name.
+func TestCopyLines(t *testing.T) {
+	r := fitResult(t)
+	r.Setup.Jar = "/home/me/fit out/extracted jars/app.jar"
+	want := "# from /home/me/fit out\nCOPY [\"extracted jars/\",\"/app/\"]"
+	if got := strings.Join(copyLines(r), "\n"); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+func TestCostText(t *testing.T) {
+	ran := func(ok int64, cpu time.Duration) *trial.Result {
+		return &trial.Result{Load: &load.Result{OK: ok}, LoadCPUTime: cpu}
+	}
+	given := ran(1000, 2*time.Second)
+	if got, want := costText(given, ran(1050, 1050*time.Millisecond)), "an answer takes 1.00 ms of processor time, as given 2.00 ms (-50 %)"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	for _, other := range []*trial.Result{nil, given, ran(1200, time.Second), {}} {
+		if got := costText(given, other); got != "" {
+			t.Errorf("%q", got)
 		}
-		out, err := exec.Command("sh", "-c", "printf %s "+ShellQuote(s)).Output()
-		if err != nil || string(out) != s {
-			t.Errorf("%q became %q, %v", s, out, err)
-		}
-	})
+	}
 }

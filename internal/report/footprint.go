@@ -3,12 +3,12 @@ package report
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"slices"
-	"strings"
 
-	"tare/internal/footprint"
-	"tare/internal/hotspot"
+	"tare.dev/tare/internal/document"
+	"tare.dev/tare/internal/footprint"
+	"tare.dev/tare/internal/linux"
+	"tare.dev/tare/internal/process"
 )
 
 // ownerNames are what people call the owners.
@@ -26,47 +26,50 @@ var ownerNames = map[footprint.Owner]string{
 	footprint.Unattributed: "unattributed",
 }
 
-// Footprint writes a footprint for people: the whole first, then its parts,
-// largest first, and what the limit sees.
-func Footprint(w io.Writer, f *footprint.Footprint) error {
-	p := &printer{w: w}
-	p.line("%s · pid %d · %s · %s", jvmOf(f), f.PID, f.Name, resident(f))
-	p.line("")
-	FootprintRows(w, f)
-	p.line("  %s", weighedIn(f))
-	for _, n := range limitLines(f.Cgroup) {
-		p.line("%s", n)
-	}
-	p.asked(f.Asked)
+// Footprint shows a footprint: the whole first, then its parts, largest first,
+// and what the limit sees.
+func Footprint(f *footprint.Footprint) *document.Document {
+	d := &document.Document{Title: fmt.Sprintf("%s · pid %d · %s · %s", jvmOf(f), f.PID, linux.PrintableName(f.Name), resident(f))}
+	d.Add(footprintTable(f), paragraph(weighedIn(f)))
+	addLimit(d, f.Cgroup)
+	addAsked(d, f.Asked)
 	for _, n := range f.Warnings {
-		p.note(n)
+		d.Add(note(n))
 	}
 	for _, s := range f.Sources {
 		if s.Error != nil {
-			p.note(s.Name + " could not be read: " + *s.Error)
+			d.Add(note(s.Name + " could not be read: " + *s.Error))
 		}
 	}
-	return p.err
+	return d
 }
 
-// FootprintRows writes the table of a footprint in MiB, and its sum.
-func FootprintRows(w io.Writer, f *footprint.Footprint) {
-	p := &printer{w: w}
-	p.line("  %-19s %8s %9s %9s  %s", "MiB", "resident", "committed", "reserved", "known by")
+func paragraph(text string) document.Paragraph {
+	return document.Paragraph{Text: document.Plain(text)}
+}
+
+func note(text string) document.Paragraph {
+	return document.Paragraph{Text: document.Plain(text), Role: document.Note}
+}
+
+// footprintTable is the rows of a footprint in MiB, their parts, and the sum.
+func footprintTable(f *footprint.Footprint) document.Table {
+	t := document.Table{Columns: document.Columns("MiB", ">resident", ">committed", ">reserved", "known by")}
 	for _, r := range byResident(f.Rows) {
 		how := string(r.How)
 		if r.Owner == footprint.Unattributed {
 			how = ""
 		}
-		text := fmt.Sprintf("  %-19s %8s %9s %9s  %-9s  %s", ownerNames[r.Owner],
-			inMiB(r.ResidentBytes), promised(r.CommittedBytes), promised(r.ReservedBytes), how, remark(f, r))
-		p.line("%s", strings.TrimRight(text, " "))
-		for _, l := range partLines(f, r) {
-			p.line("%s", l)
+		if remark := remark(f, r); how == "" {
+			how = remark
+		} else if remark != "" {
+			how += " · " + remark
 		}
+		t.Row(document.Cells(OwnerName(r.Owner), inMiB(r.ResidentBytes), promised(r.CommittedBytes), promised(r.ReservedBytes), how)...)
+		t.Rows = append(t.Rows, partRows(f, r)...)
 	}
-	p.line("  %s", strings.Repeat("─", 28))
-	p.line("  %-19s %8s", "= Rss", inMiB(f.RSSBytes))
+	t.Rows = append(t.Rows, document.Row{Cells: document.Cells("= Rss", inMiB(f.RSSBytes)), Total: true})
+	return t
 }
 
 // inMiB is a size in a table whose unit is named above it.
@@ -78,11 +81,11 @@ func shown(r footprint.Row) []footprint.Child {
 	parts := r.Children
 	switch r.Owner {
 	case footprint.ThreadStacks:
-		parts = nestedIn(parts, footprint.LargestThreads)
+		parts = nestedIn(parts, footprint.PartLargestThreads)
 		parts = parts[:min(len(parts), shownThreads)]
 	case footprint.Malloc:
-		tracked := nestedIn(parts, footprint.TrackedByJVM)
-		parts = slices.DeleteFunc(slices.Clone(parts), func(c footprint.Child) bool { return c.Name == footprint.TrackedByJVM })
+		tracked := nestedIn(parts, footprint.PartTracked)
+		parts = slices.DeleteFunc(slices.Clone(parts), func(c footprint.Child) bool { return c.ID == footprint.PartTracked })
 		parts = append(parts, tracked...)
 	case footprint.CDS:
 		if len(parts) == 1 { // the row says it already
@@ -96,9 +99,9 @@ func shown(r footprint.Row) []footprint.Child {
 const shownThreads = 3
 
 // nestedIn are the parts of a part.
-func nestedIn(parts []footprint.Child, name string) []footprint.Child {
+func nestedIn(parts []footprint.Child, id string) []footprint.Child {
 	for _, c := range parts {
-		if c.Name == name {
+		if c.ID == id {
 			return c.Children
 		}
 	}
@@ -107,18 +110,6 @@ func nestedIn(parts []footprint.Child, name string) []footprint.Child {
 
 // smallPart is the size from which a part is worth a line.
 const smallPart = MiB
-
-// printer keeps the first error of a series of writes.
-type printer struct {
-	w   io.Writer
-	err error
-}
-
-func (p *printer) line(format string, args ...any) {
-	if p.err == nil {
-		_, p.err = fmt.Fprintf(p.w, format+"\n", args...)
-	}
-}
 
 // weighedIn says how long the weighing took, and what it did to the JVM.
 func weighedIn(f *footprint.Footprint) string {
@@ -132,18 +123,11 @@ func weighedIn(f *footprint.Footprint) string {
 	return fmt.Sprintf("weighed in %.0f ms, %s", f.Millis, sent)
 }
 
-// note writes a remark, wrapped.
-func (p *printer) note(text string) {
-	for i, l := range Wrap("note: "+text, 72) {
-		p.line("  %s%s", strings.Repeat(" ", 6*min(i, 1)), l)
-	}
-}
-
 // jvmOf names the JVM: its version and collector, or its kind when it is none
 // that tells them.
 func jvmOf(f *footprint.Footprint) string {
-	if f.VM != "" && f.VM != string(hotspot.HotSpot) {
-		return f.VM
+	if f.VM != "" && f.VM != string(process.HotSpot) {
+		return linux.PrintableName(f.VM)
 	}
 	return fmt.Sprintf("java %s %s", known(f.JDK), known(f.Collector))
 }
@@ -152,7 +136,7 @@ func known(s string) string {
 	if s == "" {
 		return "?"
 	}
-	return s
+	return linux.PrintableName(s)
 }
 
 func resident(f *footprint.Footprint) string {
@@ -212,19 +196,21 @@ func remark(f *footprint.Footprint, r footprint.Row) string {
 	return ""
 }
 
-// limitLines say what the memory limit sees.
-func limitLines(c *footprint.Cgroup) []string {
+// addLimit says what the memory limit sees.
+func addLimit(d *document.Document, c *footprint.Cgroup) {
 	if c == nil {
-		return nil
+		return
 	}
 	if c.LimitBytes == nil {
-		return []string{fmt.Sprintf("  the control group uses %s and has no memory limit (cgroup v%d)", Size(c.UsageBytes), c.Version)}
+		d.Add(paragraph(fmt.Sprintf("the control group uses %s and has no memory limit (cgroup v%d)", Size(c.UsageBytes), c.Version)))
+		return
 	}
-	lines := []string{fmt.Sprintf("  the limit sees %s of %s (cgroup v%d)", Size(c.UsageBytes), Size(*c.LimitBytes), c.Version)}
+	t := document.Table{Columns: document.Columns(">", "")}
 	for _, part := range c.Parts {
 		if part.Bytes >= smallPart || -part.Bytes >= smallPart {
-			lines = append(lines, fmt.Sprintf("    %8s  %s", inMiB(part.Bytes), part.Name))
+			t.Row(document.Cells(inMiB(part.Bytes), part.Name)...)
 		}
 	}
-	return append(lines, fmt.Sprintf("  headroom %s before a kill, %s of it page cache, dropped first", Size(*c.HeadroomBytes), Size(c.ReclaimableBytes)))
+	d.Add(document.Heading{Text: document.Plain(fmt.Sprintf("the limit sees %s of %s (cgroup v%d)", Size(c.UsageBytes), Size(*c.LimitBytes), c.Version)), Sub: true}, t,
+		paragraph(fmt.Sprintf("headroom %s before a kill, %s of it page cache, dropped first", Size(*c.HeadroomBytes), Size(c.ReclaimableBytes))))
 }

@@ -4,9 +4,10 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+	"unicode"
 	"unicode/utf8"
 
-	"tare/internal/footprint"
+	"tare.dev/tare/internal/footprint"
 )
 
 func size(mib float64) *int64 { n := int64(mib * MiB); return &n }
@@ -40,6 +41,31 @@ func TestFootprint(t *testing.T) {
 	checkScreen(t, "footprint.txt", example())
 }
 
+// hostile is of a JVM that chose names which a terminal would obey.
+func hostile() *footprint.Footprint {
+	const escape = "\x1b]0;title\a\x1b[2J\u202e"
+	f := example()
+	f.Name, f.JDK, f.Collector, f.Sources[1].Error = escape, escape, escape, new(string)
+	*f.Sources[1].Error = escape
+	f.Warnings = []string{escape}
+	f.Cgroup.Parts[0].Name, f.Rows[0].Children[0].Name = escape, escape
+	f.Asked = &footprint.Asked{
+		Tracking: &footprint.Tracking{Level: escape, Categories: []footprint.TrackedCategory{{Name: escape, CommittedBytes: MiB}}},
+		Classes:  &footprint.ClassHistogram{Largest: []footprint.ClassObject{{Name: escape, Bytes: MiB}}},
+		Loaders:  &footprint.LoaderUse{Largest: []footprint.LoaderType{{Type: escape, MetaspaceBytes: MiB}}},
+	}
+	return f
+}
+
+// A JVM chooses the names that a footprint shows: a terminal must not obey them.
+func TestFootprintIsPrintable(t *testing.T) {
+	for _, r := range string(terminal(t, Footprint(hostile()))) {
+		if r != '\n' && !unicode.IsPrint(r) {
+			t.Fatalf("%q is shown", r)
+		}
+	}
+}
+
 // What the JVM was asked for stands beside what is resident, and apart from it.
 func TestFootprintAsked(t *testing.T) {
 	f := example()
@@ -49,11 +75,11 @@ func TestFootprintAsked(t *testing.T) {
 	malloc.Children = []footprint.Child{
 		{Name: "jemalloc", ResidentBytes: *size(84.1)},
 		{Name: "direct buffers", ResidentBytes: *size(16), How: footprint.Counted},
-		{Name: footprint.TrackedByJVM, ResidentBytes: *size(20), How: footprint.Counted, Children: []footprint.Child{
+		{ID: footprint.PartTracked, ResidentBytes: *size(20), How: footprint.Counted, Children: []footprint.Child{
 			{Name: "Other", ResidentBytes: *size(16), How: footprint.Counted}, {Name: "Symbol", ResidentBytes: *size(4), How: footprint.Counted}, {Name: "JNI", ResidentBytes: 8, How: footprint.Counted}}},
 	}
 	f.Rows[1].HugeBytes, f.Rows[1].SwapBytes = *size(8), *size(0.5)
-	f.Rows[1].Children = []footprint.Child{{Name: "Java and compiler threads", ResidentBytes: *size(12)}, {Name: footprint.LargestThreads, Children: []footprint.Child{
+	f.Rows[1].Children = []footprint.Child{{Name: "Java and compiler threads", ResidentBytes: *size(12)}, {ID: footprint.PartLargestThreads, Children: []footprint.Child{
 		{Name: "http-8080-exec-3", ResidentBytes: *size(2)}, {Name: "main", ResidentBytes: *size(0.9)}}}}
 	f.Asked = &footprint.Asked{
 		HeapUsedBytes: size(61.5), CodeUsedBytes: size(20),
@@ -75,10 +101,7 @@ func TestFootprintAsked(t *testing.T) {
 
 func checkScreen(t *testing.T, name string, f *footprint.Footprint) {
 	t.Helper()
-	var got bytes.Buffer
-	if err := Footprint(&got, f); err != nil {
-		t.Fatal(err)
-	}
+	got := bytes.NewBuffer(terminal(t, Footprint(f)))
 	golden(t, name, got.Bytes())
 	for line := range strings.Lines(got.String()) {
 		if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > 80 {
@@ -90,12 +113,9 @@ func checkScreen(t *testing.T, name string, f *footprint.Footprint) {
 func TestFootprintWithoutALimit(t *testing.T) {
 	f := example()
 	f.Cgroup.LimitBytes, f.Cgroup.HeadroomBytes = nil, nil
-	var got bytes.Buffer
-	if err := Footprint(&got, f); err != nil {
-		t.Fatal(err)
-	}
+	got := bytes.NewBuffer(terminal(t, Footprint(f)))
 	if !strings.Contains(got.String(), "has no memory limit") {
-		t.Errorf("got\n%s", &got)
+		t.Errorf("got\n%s", got)
 	}
 }
 

@@ -3,62 +3,33 @@ package report
 import (
 	"fmt"
 	"io"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"tare/internal/jvmopts"
-	"tare/internal/lab"
-	"tare/internal/linux"
+	"tare.dev/tare/internal/document"
+	"tare.dev/tare/internal/jvmopts"
+	"tare.dev/tare/internal/lab"
+	"tare.dev/tare/internal/linux"
 )
 
-// labDoc is the report of an experiment as a sequence of blocks: terminal,
-// Markdown and page differ only in how they write one.
-type labDoc interface {
-	heading(text string)
-	paragraph(text string)
-	// item is a word of judgement and what it judges, with the evidence and,
-	// unless empty, the reason.
-	item(word, text, evidence, why string)
-	// table has its head in the first row.
-	table(align []Align, rows [][]cell)
-	// measure is where a measure's plots are shown, by what shows any.
-	measure(s *lab.Set, name string)
-}
-
-// LabText writes the report of an experiment for a terminal.
-func LabText(w io.Writer, s *lab.Set, st Style) error {
-	d := &textDoc{printer{w: w}, st}
-	labReport(d, s)
-	return d.err
-}
-
-// LabMarkdown writes the report of an experiment as Markdown.
-func LabMarkdown(w io.Writer, s *lab.Set, command string) error {
-	d := &markdownDoc{printer{w: w}}
-	d.line("# %s", markdownText(s.Experiment.Title))
-	d.line("")
-	labReport(d, s)
-	d.paragraph("Made by `" + command + "`.")
-	return d.err
-}
-
-// labReport says first what became of the claims, then the numbers, then under
-// what conditions.
-func labReport(d labDoc, s *lab.Set) {
+// Lab shows an experiment: first what became of the claims, then the numbers,
+// then under what conditions they were measured. command is what makes the
+// report; empty for none.
+func Lab(s *lab.Set, command string) *document.Document {
 	e := s.Experiment
+	d := &document.Document{Title: e.Title, Made: command}
 	if e.Question != "" {
-		d.paragraph(e.Question)
+		d.Add(prose(e.Question))
 	}
 	if e.Source != "" {
-		d.paragraph("Published: " + e.Source)
+		d.Add(prose("Published: " + e.Source))
 	}
 	labClaims(d, s)
 	if e.Remarks != "" {
 		for p := range strings.SplitSeq(strings.TrimSpace(e.Remarks), "\n\n") {
-			d.paragraph(strings.Join(strings.Fields(p), " "))
+			d.Add(prose(p))
 		}
 	}
 	labPublished(d, s)
@@ -66,17 +37,34 @@ func labReport(d labDoc, s *lab.Set) {
 		labMeasure(d, s, name)
 	}
 	labConditions(d, s)
+	return d
 }
 
-func labClaims(d labDoc, s *lab.Set) {
+// prose is a paragraph that the author of an experiment wrote.
+func prose(text string) document.Paragraph {
+	return document.Paragraph{Text: document.Prose(oneLine(text))}
+}
+
+func heading(text string) document.Heading { return document.Heading{Text: document.Plain(text)} }
+
+func aside(text string) document.Paragraph {
+	return document.Paragraph{Text: document.Plain(text), Role: document.Aside}
+}
+
+func labClaims(d *document.Document, s *lab.Set) {
 	judged := s.Judge()
 	if len(judged) == 0 {
 		return
 	}
-	d.heading("Claims")
+	var claims document.Items
 	for _, j := range judged {
-		d.item(string(j.Judgement), j.Claim.Text, claimExpectation(j)+"; measured "+claimMeasured(j), j.Claim.Why)
+		details := []document.Detail{{Text: document.Plain(claimExpectation(j) + "; measured " + claimMeasured(j)), Aside: true}}
+		if why := oneLine(j.Claim.Why); why != "" {
+			details = append(details, document.Detail{Text: document.Prose(why)})
+		}
+		claims.Items = append(claims.Items, document.Item{Marks: []document.Text{judgementText(j.Judgement)}, Title: document.Prose(oneLine(j.Claim.Text)), Details: details})
 	}
+	d.Add(heading("Claims"), claims)
 	intervals := "In brackets: 95 % intervals"
 	if search := s.Experiment.Search; search != nil {
 		intervals += fmt.Sprintf("; those of what a search found take in the %g %% to which it looked", 100*search.Tolerance)
@@ -86,7 +74,17 @@ func labClaims(d labDoc, s *lab.Set) {
 		judgement += fmt.Sprintf(" The cells of claims that were unclear after %d rounds run on while further rounds can make them clear, up to %d:"+
 			" each look at the results makes it likelier that chance has judged one.", e.Repeats, e.MostRepeats)
 	}
-	d.paragraph(intervals + ". " + judgement)
+	d.Add(aside(intervals + ". " + judgement))
+}
+
+func judgementText(j lab.Judgement) document.Text {
+	switch j {
+	case lab.Confirmed:
+		return document.Good(string(j))
+	case lab.Refuted:
+		return document.Bad(string(j))
+	}
+	return document.Plain(string(j))
 }
 
 func claimExpectation(j lab.Judged) string {
@@ -135,22 +133,22 @@ func claimMeasured(j lab.Judged) string {
 	return text
 }
 
-func labPublished(d labDoc, s *lab.Set) {
+func labPublished(d *document.Document, s *lab.Set) {
 	beside := s.Published()
 	if len(beside) == 0 {
 		return
 	}
-	rows := [][]cell{headCells("", "cell", "measure", "published", "measured here", "ratio", "note")}
+	t := document.Table{Columns: document.Columns(">", "cell", "measure", ">published", ">measured here", ">ratio", "note"), Sortable: true}
 	var whys []string
 	of := map[string][]string{} // the numbers of the rows that a reason is for
 	for i, b := range beside {
 		number := strconv.Itoa(i + 1)
 		ratio := noCell
 		if m, _, _, ok := b.Measured.Median(); ok && b.Value > 0 {
-			ratio = cell{fmt.Sprintf("%.2f", m/b.Value), m / b.Value}
+			ratio = document.Number(fmt.Sprintf("%.2f", m/b.Value), m/b.Value)
 		}
-		rows = append(rows, []cell{{number, float64(i)}, textCell(b.Where), textCell(b.Published.Measure), {b.Unit.Format(b.Value), b.Value}, sampleCell(b.Measured, b.Unit), ratio,
-			textCell(b.Published.Note)})
+		t.Row(document.Number(number, float64(i)), textCell(b.Where), textCell(b.Published.Measure), document.Number(b.Unit.Format(b.Value), b.Value),
+			sampleCell(b.Measured, b.Unit), ratio, textCell(b.Published.Note))
 		if why := oneLine(b.Published.Why); why != "" {
 			if of[why] == nil {
 				whys = append(whys, why)
@@ -158,10 +156,9 @@ func labPublished(d labDoc, s *lab.Set) {
 			of[why] = append(of[why], number)
 		}
 	}
-	d.heading("Published beside measured")
-	d.table([]Align{Right, Left, Left, Right, Right, Right, Left}, rows)
+	d.Add(heading("Published beside measured"), t)
 	for _, why := range whys {
-		d.paragraph(strings.Join(of[why], ", ") + ": " + why)
+		d.Add(prose(strings.Join(of[why], ", ") + ": " + why))
 	}
 }
 
@@ -169,77 +166,69 @@ func labPublished(d labDoc, s *lab.Set) {
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
 // noCell stands where nothing was measured; it is sorted first.
-var noCell = cell{"-", -1}
+var noCell = document.Number("-", -1)
 
 // textCell is sorted by its number if it is one, else by its text.
-func textCell(text string) cell {
+func textCell(text string) document.Cell {
 	if v, ok := level(text); ok {
-		return cell{text, v}
+		return document.Number(text, v)
 	}
-	return cell{text, math.NaN()}
+	return document.Cell{Text: document.Plain(text)}
 }
 
-func headCells(texts ...string) []cell {
-	var out []cell
-	for _, t := range texts {
-		out = append(out, cell{Text: t})
-	}
-	return out
-}
-
-// labMeasure writes one measure: a row for each combination of the factors but
-// one, which has the columns.
-func labMeasure(d labDoc, s *lab.Set, name string) {
+// labMeasure shows one measure: its plots, and a row for each combination of the
+// factors but one, which has the columns.
+func labMeasure(d *document.Document, s *lab.Set, name string) {
 	e := s.Experiment
 	m, _ := lab.MeasureNamed(name)
-	d.heading(name)
-	d.paragraph(m.Help + "; median (smallest … largest)")
-	d.measure(s, name)
+	d.Add(heading(name), aside(m.Help+"; median (smallest … largest)"))
+	for _, f := range labPlots(s, name) {
+		d.Add(f)
+	}
 	if len(e.Factors) < 2 {
-		labList(d, s, name, m.Unit)
+		d.Add(labList(s, name, m.Unit))
 		return
 	}
 	column := slices.IndexFunc(e.Factors, func(f lab.Factor) bool { return f.Name == e.Columns })
 	columns, rows := pivot(s, column)
-	head, align := []cell{}, []Align{}
+	t := document.Table{Sortable: true}
 	for i, f := range e.Factors {
 		if i != column {
-			head, align = append(head, cell{Text: f.Name}), append(align, Left)
+			t.Columns = append(t.Columns, document.Column{Name: f.Name})
 		}
 	}
 	for _, c := range columns {
-		head, align = append(head, cell{Text: e.Columns + " " + c}), append(align, Right)
+		t.Columns = append(t.Columns, document.Column{Name: e.Columns + " " + c, Number: true})
 	}
-	table := [][]cell{head}
 	for _, r := range rows {
-		var line []cell
+		var line []document.Cell
 		for _, l := range r.labels {
 			line = append(line, textCell(l))
 		}
 		for _, c := range columns {
 			results, ok := r.cells[c]
 			if !ok {
-				line = append(line, cell{"", -2})
+				line = append(line, document.Number("", -2))
 				continue
 			}
 			line = append(line, sampleCell(results.Sample(name), m.Unit))
 		}
-		table = append(table, line)
+		t.Row(line...)
 	}
-	d.table(align, table)
+	d.Add(t)
 }
 
-// labList writes one measure of an experiment with one factor or none: a line
-// for each cell.
-func labList(d labDoc, s *lab.Set, name string, u lab.Unit) {
-	rows := [][]cell{headCells("", name)}
+// labList shows one measure of an experiment with one factor or none: a line for
+// each cell.
+func labList(s *lab.Set, name string, u lab.Unit) document.Table {
+	t := document.Table{Columns: document.Columns("", ">"+name), Sortable: true}
 	for _, f := range s.Experiment.Factors {
-		rows[0][0].Text = f.Name
+		t.Columns[0].Name = f.Name
 	}
 	for _, c := range s.Cells {
-		rows = append(rows, []cell{textCell(strings.Join(c.Cell.Labels, "")), sampleCell(c.Sample(name), u)})
+		t.Row(textCell(strings.Join(c.Cell.Labels, "")), sampleCell(c.Sample(name), u))
 	}
-	d.table([]Align{Left, Right}, rows)
+	return t
 }
 
 // labRow is the cells of one row, by their label in the column's factor.
@@ -265,28 +254,27 @@ func pivot(s *lab.Set, column int) (columns []string, rows []labRow) {
 	return columns, rows
 }
 
-// sampleCell is sorted by the median.
-func sampleCell(s lab.Sample, u lab.Unit) cell {
-	c := cell{sampleText(s, u), noCell.Sort}
-	if m, _, _, ok := s.Median(); ok {
-		c.Sort = m
-	}
-	return c
-}
-
-// sampleText is the median and the range of a sample, and how many runs failed.
-func sampleText(s lab.Sample, u lab.Unit) string {
-	text := "-"
+// sampleCell is the median of a sample, by which it is sorted, its range, and
+// how many runs failed.
+func sampleCell(s lab.Sample, u lab.Unit) document.Cell {
+	c, note := noCell, ""
 	if m, low, high, ok := s.Median(); ok {
-		text = u.Format(m)
+		c = document.Number(u.Format(m), m)
 		if len(s.Values) > 1 && u.Format(low) != u.Format(high) {
-			text = fmt.Sprintf("%s (%s … %s)", text, strings.TrimSuffix(u.Format(low), " "+unitSuffix(u.Format(low))), u.Format(high))
+			note = fmt.Sprintf("(%s … %s)", strings.TrimSuffix(u.Format(low), " "+unitSuffix(u.Format(low))), u.Format(high))
 		}
 	}
 	if s.Failed > 0 {
-		text += fmt.Sprintf(" %d failed", s.Failed)
+		note = strings.TrimSpace(fmt.Sprintf("%s %d failed", note, s.Failed))
 	}
-	return text
+	c.Note = document.Plain(note)
+	return c
+}
+
+// sampleText is a sample in one line.
+func sampleText(s lab.Sample, u lab.Unit) string {
+	c := sampleCell(s, u)
+	return strings.TrimSpace(c.Text.String() + " " + c.Note.String())
 }
 
 // unitSuffix is what stands behind the number.
@@ -295,7 +283,7 @@ func unitSuffix(text string) string {
 	return suffix
 }
 
-func labConditions(d labDoc, s *lab.Set) {
+func labConditions(d *document.Document, s *lab.Set) {
 	var first, last string
 	var jdks, machines []string
 	var others []float64
@@ -326,9 +314,9 @@ func labConditions(d labDoc, s *lab.Set) {
 			others = append(others, r.Others)
 		}
 	}
-	d.heading("Conditions")
+	d.Add(heading("Conditions"))
 	if records == 0 {
-		d.paragraph("Nothing was run yet.")
+		d.Add(aside("Nothing was run yet."))
 		return
 	}
 	slices.SortFunc(jdks, func(a, b string) int {
@@ -346,13 +334,13 @@ func labConditions(d labDoc, s *lab.Set) {
 	if further := records - planned; further > 0 {
 		runs += fmt.Sprintf(" and %d more for unclear claims", further)
 	}
-	d.paragraph(fmt.Sprintf("%s · JDK %s · %s · %d cells, %s, %d starts · rounds: %d, each in random order, seed %d", strings.Join(machines, "; "),
-		strings.Join(jdks, ", "), when, len(s.Cells), runs, trials, e.Repeats, e.Seed))
+	d.Add(aside(fmt.Sprintf("%s · JDK %s · %s · %d cells, %s, %d starts · rounds: %d, each in random order, seed %d", strings.Join(machines, "; "),
+		strings.Join(jdks, ", "), when, len(s.Cells), runs, trials, e.Repeats, e.Seed)))
 	if slices.Sort(others); others[records-1] >= worthSaying {
-		d.paragraph(fmt.Sprintf("Others took %.0f … %.0f %% of the machine's processor time meanwhile: times are to be read with that in mind.", 100*others[0], 100*others[records-1]))
+		d.Add(aside(fmt.Sprintf("Others took %.0f … %.0f %% of the machine's processor time meanwhile: times are to be read with that in mind.", 100*others[0], 100*others[records-1])))
 	}
 	for _, w := range sortedWarnings(warnings) {
-		d.paragraph(fmt.Sprintf("Note, in %d runs: %s", warnings[w], linux.Printable(w)))
+		d.Add(document.Paragraph{Text: document.Plain(fmt.Sprintf("in %d runs: %s", warnings[w], w)), Role: document.Note})
 	}
 }
 
@@ -368,139 +356,45 @@ func sortedWarnings(m map[string]int) []string {
 	return out
 }
 
-// LabDifferences writes what changed between two result sets.
-func LabDifferences(w io.Writer, c lab.Comparison, st Style) error {
-	rows := [][]string{{"cell", "measure", "A", "B", "change", "p", "effect", ""}}
+// LabDifferences shows which differences between two result sets are real.
+func LabDifferences(c lab.Comparison) *document.Document {
+	t := document.Table{Columns: document.Columns("cell", "measure", ">A", ">B", ">change", ">p", ">effect", "")}
 	isReal := 0
 	for _, d := range c.Differences {
-		word := "within noise"
+		word := document.Plain("within noise")
 		if d.Real {
 			isReal++
-			word = st.Strong("real")
+			word = document.Strong("real")
 		} else if d.Warning != "" {
-			word = d.Warning
+			word = document.Plain(d.Warning)
 		}
 		a, _, _, _ := d.A.Median()
 		b, _, _, _ := d.B.Median()
-		rows = append(rows, []string{linux.Printable(d.Cell), d.Measure, sampleText(d.A, d.Unit), sampleText(d.B, d.Unit), Change(a, b),
-			fmt.Sprintf("%.3f", d.P), fmt.Sprintf("%+.2f", d.Effect), word})
+		row := document.Cells(d.Cell, d.Measure, sampleText(d.A, d.Unit), sampleText(d.B, d.Unit), Change(a, b), fmt.Sprintf("%.3f", d.P), fmt.Sprintf("%+.2f", d.Effect))
+		t.Row(append(row, document.Cell{Text: word})...)
 	}
-	p := &printer{w: w}
-	p.line("%d of %d differences are real: p < 0.05 by the Mann–Whitney U test.", isReal, len(c.Differences))
+	doc := &document.Document{}
+	say := func(format string, a ...any) {
+		doc.Add(document.Paragraph{Text: document.Plain(fmt.Sprintf(format, a...))})
+	}
+	say("%d of %d differences are real: p < 0.05 by the Mann–Whitney U test.", isReal, len(c.Differences))
 	if n := len(c.Differences); n >= 20 {
-		p.line("By chance alone, about %d would be.", n/20)
+		say("By chance alone, about %d would be.", n/20)
 	}
 	for _, only := range []struct {
 		set   string
 		cells []string
 	}{{"A", c.OnlyA}, {"B", c.OnlyB}} {
 		if len(only.cells) > 0 {
-			p.line("%d cells are only in %s, such as %s.", len(only.cells), only.set, linux.Printable(only.cells[0]))
+			say("%d cells are only in %s, such as %s.", len(only.cells), only.set, only.cells[0])
 		}
 	}
-	p.line("")
-	p.table("  ", []Align{Left, Left, Right, Right, Right, Right, Right, Left}, rows)
-	p.line("")
-	p.line("effect: how much more often a value of B is larger than one of A than smaller")
-	return p.err
+	doc.Add(t, aside("effect: how much more often a value of B is larger than one of A than smaller"))
+	return doc
 }
 
-type textDoc struct {
-	printer
-	style Style
-}
-
-func (d *textDoc) heading(text string) { d.line("%s", d.style.Strong(text)) }
-
-func (d *textDoc) paragraph(text string) {
-	for _, l := range Wrap(linux.Printable(text), width) {
-		d.line("%s", l)
-	}
-	d.line("")
-}
-
-func (d *textDoc) measure(*lab.Set, string) {} // plots are for pages
-
-func (d *textDoc) item(word, text, evidence, why string) {
-	const indent = 16
-	for i, l := range Wrap(linux.Printable(text), width-indent) {
-		if i == 0 {
-			d.line("  %-*s%s", indent-2, word, d.style.Strong(l))
-		} else {
-			d.line("%*s%s", indent, "", d.style.Strong(l))
-		}
-	}
-	for _, l := range Wrap(linux.Printable(evidence), width-indent) {
-		d.line("%*s%s", indent, "", d.style.Faint(l))
-	}
-	if why != "" {
-		for _, l := range Wrap(linux.Printable(oneLine(why)), width-indent) {
-			d.line("%*s%s", indent, "", l)
-		}
-	}
-	d.line("")
-}
-
-func (d *textDoc) table(align []Align, rows [][]cell) {
-	texts := make([][]string, len(rows))
-	for i, row := range rows {
-		for _, c := range row {
-			texts[i] = append(texts[i], linux.Printable(c.Text))
-		}
-	}
-	d.printer.table("  ", align, texts)
-	d.line("")
-}
-
-type markdownDoc struct{ printer }
-
-func (d *markdownDoc) heading(text string) {
-	d.line("## %s", markdownText(text))
-	d.line("")
-}
-
-func (d *markdownDoc) paragraph(text string) {
-	d.line("%s", linux.Printable(text))
-	d.line("")
-}
-
-func (d *markdownDoc) measure(*lab.Set, string) {}
-
-func (d *markdownDoc) item(word, text, evidence, why string) {
-	d.line("- **%s**: %s", word, linux.Printable(text))
-	d.line("  (%s)", linux.Printable(evidence))
-	if why != "" {
-		d.line("  %s", linux.Printable(oneLine(why)))
-	}
-	d.line("")
-}
-
-func (d *markdownDoc) table(align []Align, rows [][]cell) {
-	for i, row := range rows {
-		cells := make([]string, len(row))
-		for j, c := range row {
-			cells[j] = markdownText(c.Text)
-		}
-		d.line("| %s |", strings.Join(cells, " | "))
-		if i == 0 {
-			rules := make([]string, len(align))
-			for j, a := range align {
-				rules[j] = map[Align]string{Left: "---", Right: "---:"}[a]
-			}
-			d.line("|%s|", strings.Join(rules, "|"))
-		}
-	}
-	d.line("")
-}
-
-// markdownText escapes what would end a cell.
-func markdownText(text string) string {
-	return strings.ReplaceAll(linux.Printable(text), "|", `\|`)
-}
-
-// LabPlan says what an experiment would run.
-func LabPlan(w io.Writer, e *lab.Experiment, r *lab.Results, pending []lab.Job) error {
-	p := &printer{w: w}
+// LabPlan shows what an experiment would run.
+func LabPlan(e *lab.Experiment, r *lab.Results, pending []lab.Job) *document.Document {
 	cells := e.Cells()
 	total, planned := len(cells)*e.Repeats, 0
 	for _, j := range pending {
@@ -508,26 +402,27 @@ func LabPlan(w io.Writer, e *lab.Experiment, r *lab.Results, pending []lab.Job) 
 			planned++
 		}
 	}
-	p.line("%s: %d cells, %d rounds: %d runs, of which %d have a result.", linux.Printable(e.Title), len(cells), e.Repeats, total, total-planned)
+	text := fmt.Sprintf("%s: %d cells, %d rounds: %d runs, of which %d have a result.", e.Title, len(cells), e.Repeats, total, total-planned)
 	if e.MostRepeats > e.Repeats {
-		p.line("The cells of claims that are unclear then run up to %d rounds.", e.MostRepeats)
+		text += fmt.Sprintf(" The cells of claims that are unclear then run up to %d rounds.", e.MostRepeats)
 	}
 	if e.Search != nil {
-		p.line("Each run looks for the %s, by several trials.", linux.Printable(e.Search.String()))
+		text += fmt.Sprintf(" Each run looks for the %s, by several trials.", e.Search)
 	}
 	if took := meanTook(r); took > 0 && len(pending) > 0 {
-		p.line("By those that have run, these take about %s.", Duration(took*time.Duration(len(pending))))
+		text += fmt.Sprintf(" By those that have run, these take about %s.", Duration(took*time.Duration(len(pending))))
 	}
-	p.line("")
 	const shown = 20
-	for i, j := range pending {
-		if i == shown {
-			p.line("  … and %d more", len(pending)-shown)
-			break
-		}
-		p.line("  round %d  %s", j.Round, linux.Printable(e.Key(j.Cell)))
+	t := document.Table{Columns: document.Columns("", "")}
+	for _, j := range pending[:min(len(pending), shown)] {
+		t.Row(document.Cells(fmt.Sprintf("round %d", j.Round), e.Key(j.Cell))...)
 	}
-	return p.err
+	if more := len(pending) - shown; more > 0 {
+		t.Row(document.Cells("…", fmt.Sprintf("and %d more", more))...)
+	}
+	d := &document.Document{}
+	d.Add(paragraph(text), t)
+	return d
 }
 
 func meanTook(r *lab.Results) time.Duration {
@@ -538,7 +433,7 @@ func meanTook(r *lab.Results) time.Duration {
 	return sum / time.Duration(max(1, len(r.Records)))
 }
 
-// LabProgress writes a line for each run that ended.
+// LabProgress writes a line when a run has ended.
 func LabProgress(w io.Writer, e *lab.Experiment, ev lab.Event) {
 	if ev.Record == nil {
 		return

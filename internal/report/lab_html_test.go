@@ -11,8 +11,9 @@ import (
 	"strings"
 	"testing"
 
-	"tare/internal/browsertest"
-	"tare/internal/lab"
+	"tare.dev/tare/internal/document"
+	"tare.dev/tare/internal/lab"
+	"tare.dev/tare/internal/testkit/browsertest"
 )
 
 // labFiles are experiments of all shapes that plots have, by what is drawn.
@@ -80,10 +81,7 @@ func TestLabHTMLInABrowser(t *testing.T) {
 
 func writeLab(t *testing.T, s *lab.Set) string {
 	t.Helper()
-	var b bytes.Buffer
-	if err := LabHTML(&b, s, "tare lab run <x>.yaml"); err != nil {
-		t.Fatal(err)
-	}
+	b := bytes.NewBuffer(rendered(t, Lab(s, "tare lab run <x>.yaml"), document.WriteHTML))
 	for _, bad := range []string{"<script>alert", "<small> is", "<b>Shapes", "ZgotmplZ", "http:", "https:"} {
 		if strings.Contains(strings.ReplaceAll(b.String(), "http://www.w3.org/2000/svg", ""), bad) {
 			t.Errorf("%q is in the page", bad)

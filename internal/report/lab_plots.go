@@ -8,8 +8,9 @@ import (
 	"strconv"
 	"strings"
 
-	"tare/internal/lab"
-	"tare/internal/plot"
+	"tare.dev/tare/internal/document"
+	"tare.dev/tare/internal/lab"
+	"tare.dev/tare/internal/plot"
 )
 
 // level is the number that a factor's value is, such as 8, 0.5, 512k or 2g.
@@ -71,7 +72,7 @@ type labPlot struct {
 
 // labPlots are the plots of a measure: curves over a factor that is a number,
 // a heat map over two, else bars.
-func labPlots(s *lab.Set, name string) []drawn {
+func labPlots(s *lab.Set, name string) []document.Figure {
 	m, _ := lab.MeasureNamed(name)
 	p := labPlot{set: s, measure: m, scale: 1}
 	most := 0.0
@@ -99,7 +100,7 @@ func labPlots(s *lab.Set, name string) []drawn {
 	factors := variedFactors(s)
 	i := slices.IndexFunc(factors, func(v varied) bool { return v.scaled(4) })
 	if i < 0 {
-		return []drawn{p.bars(factors)}
+		return []document.Figure{p.bars(factors)}
 	}
 	over, rest := factors[i], slices.Delete(slices.Clone(factors), i, i+1)
 	if j := slices.IndexFunc(rest, func(v varied) bool { return v.scaled(3) }); j >= 0 {
@@ -151,7 +152,7 @@ func (p labPlot) title(g group) string {
 
 // bars has a bar for each value of the factor that tables have their columns
 // from, in a group for each combination of the others.
-func (p labPlot) bars(factors []varied) drawn {
+func (p labPlot) bars(factors []varied) document.Figure {
 	e := p.set.Experiment
 	by := slices.Clone(factors)
 	column := slices.IndexFunc(by, func(v varied) bool { return v.name == e.Columns })
@@ -184,7 +185,7 @@ func (p labPlot) bars(factors []varied) drawn {
 		}
 		b.Groups = append(b.Groups, plot.Group{Name: g.name, Bars: bars})
 	}
-	return draw("", "", b)
+	return document.Figure{Plot: b}
 }
 
 // maxSeries is how many curves a chart can have that are still told apart.
@@ -192,12 +193,12 @@ const maxSeries = 6
 
 // curves has a chart with a curve for each combination of the other factors;
 // where these are too many, a chart for each value of the first.
-func (p labPlot) curves(over varied, rest []varied) []drawn {
+func (p labPlot) curves(over varied, rest []varied) []document.Figure {
 	facets := []group{{cells: p.set.Cells}}
 	if len(rest) > 1 && len(groups(p.set.Cells, rest)) > maxSeries {
 		facets, rest = groups(p.set.Cells, rest[:1]), rest[1:]
 	}
-	var out []drawn
+	var out []document.Figure
 	for _, facet := range facets {
 		c := plot.Chart{Title: p.title(facet), Desc: p.measure.Help + " over " + over.name,
 			X: plot.Axis{Label: over.name, Marks: marks(over)}, Y: plot.Axis{Label: strings.TrimSpace(p.measure.Name + " " + p.unit), Unit: " " + p.unit}}
@@ -205,7 +206,7 @@ func (p labPlot) curves(over varied, rest []varied) []drawn {
 			line, dots := p.curve(over, g, i)
 			c.Series = append(c.Series, line, dots)
 		}
-		out = append(out, draw(facet.name, "", c))
+		out = append(out, document.Figure{Heading: document.Plain(facet.name), Plot: c})
 	}
 	return out
 }
@@ -243,8 +244,8 @@ func (p labPlot) curve(over varied, g group, number int) (line, dots plot.Series
 }
 
 // heats has a heat map for each combination of the other factors.
-func (p labPlot) heats(columns, rows varied, rest []varied) []drawn {
-	var out []drawn
+func (p labPlot) heats(columns, rows varied, rest []varied) []document.Figure {
+	var out []document.Figure
 	for _, facet := range groups(p.set.Cells, rest) {
 		h := plot.Heat{Title: p.title(facet), Desc: p.measure.Help + " over " + columns.name + " and " + rows.name,
 			Columns: columns.name, Rows: rows.name, ColumnNames: columns.labels, RowNames: rows.labels, Fields: make([][]plot.Field, len(rows.labels))}
@@ -257,7 +258,7 @@ func (p labPlot) heats(columns, rows varied, rest []varied) []drawn {
 				h.Fields[i][j] = plot.Field{Value: at, Text: p.measure.Unit.Format(at * p.scale)}
 			}
 		}
-		out = append(out, draw(facet.name, "", h))
+		out = append(out, document.Figure{Heading: document.Plain(facet.name), Plot: h})
 	}
 	return out
 }

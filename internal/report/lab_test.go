@@ -3,12 +3,14 @@ package report
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 	"time"
 
-	"tare/internal/fit"
-	"tare/internal/lab"
+	"tare.dev/tare/internal/document"
+	"tare.dev/tare/internal/fit"
+	"tare.dev/tare/internal/lab"
 )
 
 const labFile = `title: Thread stacks
@@ -74,29 +76,32 @@ func labSet(t *testing.T, more float64) *lab.Set {
 	return lab.Analyse(e, labResults(t, more))
 }
 
+// rendered is a document as one renderer shows it.
+func rendered(t *testing.T, d *document.Document, write func(io.Writer, *document.Document) error) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	if err := write(&out, d); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// terminal is a document as a terminal without colours shows it.
+func terminal(t *testing.T, d *document.Document) []byte {
+	t.Helper()
+	return rendered(t, d, func(w io.Writer, d *document.Document) error { return document.WriteText(w, d, document.Style{}) })
+}
+
 func TestLabReport(t *testing.T) {
-	var text, markdown, differences, plan bytes.Buffer
 	set := labSet(t, 0)
-	if err := LabText(&text, set, Style{}); err != nil {
-		t.Fatal(err)
-	}
-	if err := LabMarkdown(&markdown, set, "tare lab run stacks.yaml"); err != nil {
-		t.Fatal(err)
-	}
-	if err := LabDifferences(&differences, lab.Compare(labResults(t, 0), labResults(t, 5)), Style{}); err != nil {
-		t.Fatal(err)
-	}
 	nothing, err := lab.ReadResults(strings.NewReader(""), "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := LabPlan(&plan, set.Experiment, nothing, set.Experiment.Plan()); err != nil {
-		t.Fatal(err)
-	}
-	golden(t, "lab.txt", text.Bytes())
-	golden(t, "lab.md", markdown.Bytes())
-	golden(t, "lab-compare.txt", differences.Bytes())
-	golden(t, "lab-plan.txt", plan.Bytes())
+	golden(t, "lab.txt", terminal(t, Lab(set, "")))
+	golden(t, "lab.md", rendered(t, Lab(set, "tare lab run stacks.yaml"), document.WriteMarkdown))
+	golden(t, "lab-compare.txt", terminal(t, LabDifferences(lab.Compare(labResults(t, 0), labResults(t, 5)))))
+	golden(t, "lab-plan.txt", terminal(t, LabPlan(set.Experiment, nothing, set.Experiment.Plan())))
 }
 
 func TestLabProgress(t *testing.T) {

@@ -6,7 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"tare/internal/jvmtest"
+	"tare.dev/tare/internal/jvmopts"
+	"tare.dev/tare/internal/testkit/jvmtest"
 )
 
 // differ are the scenes in which this package does not do as the script, each
@@ -70,7 +71,7 @@ var differ = []struct {
 	{scene: scene{name: "folder with the name of a jar", java: "17", files: with(oneJar, "deploy/lib.jar/x", "")}, has: []string{"-jar"}},
 	{scene: scene{name: "HIDE_CMD_LINE", java: "17", files: oneJar, env: env{"HIDE_CMD_LINE": "true"}}},
 	{scene: scene{name: "no such folder", java: "17", env: env{"JAVA_APP_DIR": "/none"}}, code: 1, has: []string{"/none"}},
-	{scene: scene{name: "control characters", java: "17", files: oneJar, args: []string{"a\nb\x1b[2J"}}, has: []string{"a?b?[2J"}},
+	{scene: scene{name: "control characters", java: "17", files: oneJar, args: []string{"a\nb\x1b[2J"}}, has: []string{"a�b�[2J"}},
 	{scene: scene{name: "names that are none for a shell", java: "17", files: oneJar, env: env{"spring.profiles.active": "x"}}},
 }
 
@@ -167,7 +168,7 @@ func TestArguments(t *testing.T) {
 				t.Error("the command line is not hidden")
 			}
 		case "names that are none for a shell":
-			if v, _ := lookup(planOf().Env, "spring.profiles.active"); v != "x" {
+			if v, _ := jvmopts.LookupEnv(planOf().Env, "spring.profiles.active"); v != "x" {
 				t.Errorf("the variable is %q", v)
 			}
 		}

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"tare.dev/tare/internal/jvmopts"
 )
 
 // maxFile is far above what the files hold that are read here.
@@ -78,7 +80,7 @@ func ScriptDir(argv0, dir string, env []string) string {
 	if strings.Contains(argv0, "/") {
 		return absolute(filepath.Dir(argv0), dir)
 	}
-	path, _ := lookup(env, "PATH")
+	path, _ := jvmopts.LookupEnv(env, "PATH")
 	for _, place := range filepath.SplitList(path) {
 		if !filepath.IsAbs(place) {
 			continue

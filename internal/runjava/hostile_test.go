@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"tare.dev/tare/internal/jvmopts"
 )
 
 // payloads would leave a file named canary if a shell, awk, sed or expr were to
@@ -116,7 +118,7 @@ func TestBashTrace(t *testing.T) {
 		t.Error("a variable was run")
 	}
 	for _, name := range []string{"SHELLOPTS", "PS4", "BASH_FUNC_printf%%"} {
-		if want, _ := lookup(in.Env, name); !slices.Contains(plan.Env, name+"="+want) {
+		if want, _ := jvmopts.LookupEnv(in.Env, name); !slices.Contains(plan.Env, name+"="+want) {
 			t.Errorf("%s is not handed on", name)
 		}
 	}

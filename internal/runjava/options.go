@@ -2,10 +2,11 @@ package runjava
 
 import (
 	"math"
-	"math/bits"
 	"slices"
 	"strconv"
 	"strings"
+
+	"tare.dev/tare/internal/jvmopts"
 )
 
 // What the script calls its defaults is for a JVM that does not know of
@@ -142,8 +143,7 @@ var (
 	heapMaxFlags     = []string{"MaxHeapSize", "MaxRAM", "MaxRAMPercentage", "MaxRAMFraction", "MinRAMPercentage", "MinRAMFraction", "AggressiveHeap"}
 	heapInitialFlags = []string{"InitialHeapSize", "MinHeapSize", "InitialRAMPercentage", "InitialRAMFraction", "AggressiveHeap"}
 	compilerFlags    = []string{"TieredStopAtLevel", "TieredCompilation", "CompilationMode", "UseInterpreter", "UseCompiler"}
-	collectorFlags   = []string{"UseSerialGC", "UseParallelGC", "UseParallelOldGC", "UseG1GC", "UseZGC", "UseShenandoahGC",
-		"UseEpsilonGC", "UseConcMarkSweepGC", "UseParNewGC", "AggressiveHeap"}
+	collectorFlags   = append(slices.Clone(jvmopts.CollectorFlags), "UseParallelOldGC", "UseParNewGC", "AggressiveHeap")
 	outOfMemoryFlags = []string{"ExitOnOutOfMemoryError", "CrashOnOutOfMemoryError", "OnOutOfMemoryError"}
 )
 
@@ -330,18 +330,14 @@ func (p *planner) chosenCores() (name string, n int, chosen bool) {
 	return "", 0, false
 }
 
-// compilerCount is how many compiler threads JDK 8 starts for a number of
-// processors (src/share/vm/runtime/advancedThresholdPolicy.cpp of jdk8u), of
-// which only those of C1 without C2.
+// compilerCount is how many compiler threads are started for a number of processors,
+// of which only those of C1 without C2.
 func compilerCount(cores int, withoutC2 bool) int {
-	log := bits.Len(uint(cores)) - 1
-	loglog := bits.Len(uint(max(log, 1))) - 1
-	count := max(log*loglog, 1) * 3 / 2
-	c1 := max(count/3, 1)
+	c1, c2 := jvmopts.CompilerThreads(cores)
 	if withoutC2 {
 		return c1
 	}
-	return c1 + max(count-c1, 1)
+	return c1 + c2
 }
 
 // addCollector makes a JVM before 10 give memory back, and any end when it is

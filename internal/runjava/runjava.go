@@ -13,6 +13,8 @@ package runjava
 import (
 	"errors"
 	"strings"
+
+	"tare.dev/tare/internal/linux"
 )
 
 // ExitNoJava is the exit code of a shell that does not find java.
@@ -113,7 +115,7 @@ func (e *ExitError) Error() string {
 
 func (e *ExitError) Unwrap() error { return e.Err }
 
-func exit(line string) error { return &ExitError{Code: 1, Line: "ERROR: " + printable(line)} }
+func exit(line string) error { return &ExitError{Code: 1, Line: "ERROR: " + linux.Printable(line)} }
 
 // Make decides what to do. Its error is an *ExitError.
 func Make(in Input) (*Plan, error) {
@@ -134,7 +136,7 @@ func Make(in Input) (*Plan, error) {
 	if err != nil {
 		var e *ExitError
 		if !errors.As(err, &e) {
-			err = &ExitError{Code: 1, Line: "ERROR: " + printable(err.Error()), Err: err}
+			err = &ExitError{Code: 1, Line: "ERROR: " + linux.Printable(err.Error()), Err: err}
 		}
 		return nil, err
 	}
@@ -165,23 +167,13 @@ func (p *Plan) Argv(defaults bool) []string {
 // meant to be evaluated.
 func (p *Plan) Line(argv []string) string {
 	if p.OnlyPrint {
-		return printable(strings.Join(argv[1:], " "))
+		return linux.Printable(strings.Join(argv[1:], " "))
 	}
 	name := ""
 	if p.Argv0 != "java" {
 		name = "-a '" + p.Argv0 + "' "
 	}
-	return printable("exec " + name + "java " + strings.Join(argv[1:], " "))
-}
-
-// printable replaces control characters, so that one line stays one.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
-			return '?'
-		}
-		return r
-	}, s)
+	return linux.Printable("exec " + name + "java " + strings.Join(argv[1:], " "))
 }
 
 // planner is a plan in the making.
@@ -195,7 +187,7 @@ type planner struct {
 }
 
 func (p *planner) warn(text string) {
-	text = "WARNING: " + printable(text)
+	text = "WARNING: " + linux.Printable(text)
 	for _, w := range p.plan.Warnings {
 		if w == text {
 			return

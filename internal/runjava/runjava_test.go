@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"tare/internal/jvmtest"
+	"tare.dev/tare/internal/testkit/jvmtest"
 )
 
 // oneJar is an application folder that is right.

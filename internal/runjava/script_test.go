@@ -18,7 +18,8 @@ import (
 	"strings"
 	"testing"
 
-	"tare/internal/jvmtest"
+	"tare.dev/tare/internal/testkit/alone"
+	"tare.dev/tare/internal/testkit/jvmtest"
 )
 
 // recordVar makes this test's program stand where java is looked for: it writes
@@ -64,6 +65,7 @@ const scriptSum = "1340dd7eddbf65ef50e17d1037d632c68774a0f17dde02c7f9a680f4290f7
 // of a folder.
 func originalScript(t *testing.T, root string) []byte {
 	t.Helper()
+	alone.Uses(t, "run-java.sh")
 	jar := filepath.Join(jvmtest.Cache(t), "run-java-sh", "run-java-sh-1.3.7.jar")
 	text, err := os.ReadFile(jar)
 	if err != nil {

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"tare.dev/tare/internal/jvmopts"
 )
 
 const (
@@ -76,7 +78,7 @@ func (p *planner) source() error {
 }
 
 func mustLookup(env []string, name string) string {
-	value, _ := lookup(env, name)
+	value, _ := jvmopts.LookupEnv(env, name)
 	return value
 }
 
@@ -155,7 +157,7 @@ func (p *planner) sourceByShell() error {
 }
 
 func hasName(env []string, name string) bool {
-	_, ok := lookup(env, name)
+	_, ok := jvmopts.LookupEnv(env, name)
 	return ok
 }
 
@@ -163,7 +165,7 @@ func hasName(env []string, name string) bool {
 func (p *planner) restore(names ...string) {
 	for _, name := range names {
 		p.vars.env = slices.DeleteFunc(p.vars.env, func(e string) bool { return strings.HasPrefix(e, name+"=") })
-		if value, ok := lookup(p.in.Env, name); ok {
+		if value, ok := jvmopts.LookupEnv(p.in.Env, name); ok {
 			p.vars.export(name, value)
 		}
 	}

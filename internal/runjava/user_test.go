@@ -5,13 +5,15 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"tare.dev/tare/internal/jvmopts"
 )
 
 // userFlags reads the options that these tests use as the JVM does: those of
 // JAVA_TOOL_OPTIONS, the command line and _JAVA_OPTIONS, the last of which wins.
 func userFlags(options, env []string) func(string) (string, bool) {
-	tool, _ := lookup(env, "JAVA_TOOL_OPTIONS")
-	last, _ := lookup(env, "_JAVA_OPTIONS")
+	tool, _ := jvmopts.LookupEnv(env, "JAVA_TOOL_OPTIONS")
+	last, _ := jvmopts.LookupEnv(env, "_JAVA_OPTIONS")
 	flags := map[string]string{}
 	for _, list := range [][]string{words(tool), options, words(last)} {
 		for _, o := range list {

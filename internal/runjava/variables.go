@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"tare.dev/tare/internal/jvmopts"
 )
 
 // variables are the variables of a shell: those exported, which are the
@@ -23,22 +25,13 @@ func (v variables) get(name string) string {
 	if value, ok := v.local[name]; ok {
 		return value
 	}
-	value, _ := lookup(v.env, name)
+	value, _ := jvmopts.LookupEnv(v.env, name)
 	return value
-}
-
-func lookup(env []string, name string) (value string, ok bool) {
-	for _, e := range slices.Backward(env) {
-		if v, found := strings.CutPrefix(e, name+"="); found {
-			return v, true
-		}
-	}
-	return "", false
 }
 
 // set assigns a variable, which stays exported if it was.
 func (v *variables) set(name, value string) {
-	if _, exported := lookup(v.env, name); exported {
+	if _, exported := jvmopts.LookupEnv(v.env, name); exported {
 		v.export(name, value)
 		return
 	}

@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"syscall"
 
-	"tare/internal/linux"
+	"tare.dev/tare/internal/linux"
 )
 
 // CgroupOptions say where the cgroup runner makes its groups.
@@ -28,21 +28,22 @@ type CgroupOptions struct {
 // a subtree that is delegated to the user.
 //
 // The kernel charges a page to the group of the process that touches it first.
-// All pages that a process touches are charged to its group, but those of
-// files that somebody had in the page cache before are not charged again.
+// So a group pays for every page that its processes touch, except for pages of
+// files that were in the page cache already.
 //
-// When a process of the group reaches the limit, cgroup v2 kills the whole
-// group (memory.oom.group): a tree that lost one process is of no use to a
-// trial, and its end is seen at once. Cgroup v1 cannot do so; it kills the
-// largest process. What dies may exceed the limit by a few pages, and then the
-// peak does.
+// When the group reaches its limit, cgroup v2 kills all processes of the group
+// (memory.oom.group): a trial has no use for a tree that lost one process, and
+// its end is seen at once. Cgroup v1 cannot do this; it kills the largest
+// process. A process that is being killed may exceed the limit by a few pages,
+// and the peak shows that.
 //
-// The kernel may be late by two seconds, or some hundred kilobytes, with
-// memory.stat; usage and peak are exact to a few pages.
+// The kernel updates memory.stat up to two seconds late, and the figures may
+// lack some hundred kilobytes. Usage and peak are exact to a few pages.
 //
-// Processes die with the one that started them (PR_SET_PDEATHSIG); what they
-// leave behind, and the groups, is for the next Sweep.
+// A process is killed when the process that started it ends
+// (PR_SET_PDEATHSIG). The next Sweep ends its children and removes the group.
 type Cgroup struct {
+	thisHost
 	hierarchy hierarchy
 	proc      linux.FS
 	owner     owner
@@ -61,7 +62,8 @@ type hierarchy interface {
 
 var _ Runner = (*Cgroup)(nil)
 
-// NewCgroup returns a *Cgroup after it has made and removed a group for trial.
+// NewCgroup returns a *Cgroup. To find out whether it can work, it makes a group
+// and removes it.
 // On v2 it enables the controllers that groups need; where only this process
 // is in the way, it moves itself to a group of its own below, which Cgroup.Close
 // undoes. An error that wraps ErrUnavailable says what would make it work.
@@ -102,6 +104,7 @@ func (c *Cgroup) try() error {
 	if err != nil {
 		return also(err, c.Close())
 	}
+	defer g.release()
 	return removeTrees(g.dirs(), killTime)
 }
 
@@ -128,14 +131,15 @@ func (c *Cgroup) Start(ctx context.Context, spec Spec) (Process, error) {
 	spec.Cold.drop()
 	p, err := start(spec, g)
 	if err != nil {
+		defer g.release()
 		return nil, also(err, destroy(g.dirs()))
 	}
 	return p, nil
 }
 
 // Close moves this process back to the group that NewCgroup found it in, if it
-// was moved. It is for the end, when every process is closed; without it only
-// an empty group remains, which a later Sweep removes.
+// was moved. Call it when every process is closed. Without it an empty group
+// remains, which a later Sweep removes.
 func (c *Cgroup) Close() error { return c.hierarchy.close() }
 
 // unavailable wraps ErrUnavailable, the reason, and the way out.

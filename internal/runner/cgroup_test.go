@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"tare/internal/linux"
-	"tare/internal/runner"
-	"tare/internal/runner/runnertest"
+	"tare.dev/tare/internal/linux"
+	"tare.dev/tare/internal/runner"
+	"tare.dev/tare/internal/testkit/runnertest"
 )
 
 // parentEnv names the group that the runners of a process that a test starts
@@ -202,8 +202,8 @@ func TestCallerStays(t *testing.T) {
 		t.Errorf("this process was in %q, is in %q", before, after)
 	}
 	for _, dir := range runner.GroupDirs(p) {
-		if got := read(t, filepath.Join(dir, "cgroup.procs")); got != strconv.Itoa(p.PID()) {
-			t.Errorf("in %s are %q, want %d alone", dir, got, p.PID())
+		if got := read(t, filepath.Join(dir, "cgroup.procs")); got != strconv.Itoa(runner.PID(p)) {
+			t.Errorf("in %s are %q, want %d alone", dir, got, runner.PID(p))
 		}
 	}
 }
@@ -256,7 +256,7 @@ func TestSweepNames(t *testing.T) {
 	if err := os.Mkdir(nested, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	removed, err := c.Sweep()
+	removed, err := c.Sweep(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -274,6 +274,94 @@ func TestSweepNames(t *testing.T) {
 	for _, d := range want {
 		if _, err := os.Stat(d); err == nil {
 			t.Errorf("%s is left", d)
+		}
+	}
+}
+
+// A group of another PID namespace is removed when nobody holds it, and it was
+// not made just now.
+func TestSweepOtherNamespace(t *testing.T) {
+	parent := testParent(t)
+	c := newCgroup(t, parent)
+	g, controller := memoryGroup(t)
+	dir, _ := g.Dir(controller, parent)
+	path := filepath.Join(dir, runner.ForeignName(c))
+	if err := os.Mkdir(path, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	sweep := func() bool {
+		if _, err := c.Sweep(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		_, err := os.Stat(path)
+		return err != nil
+	}
+	if sweep() {
+		t.Fatal("a group that was made just now was removed")
+	}
+	before := time.Now().Add(-time.Hour)
+	if err := os.Chtimes(path, before, before); err != nil {
+		t.Fatal(err)
+	}
+	let, err := runner.Hold(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sweep() {
+		t.Fatal("a group that is held was removed")
+	}
+	let()
+	if !sweep() {
+		t.Error("a group without an owner is left")
+	}
+}
+
+// The owner of a group holds it as long as the process is not closed.
+func TestHeld(t *testing.T) {
+	c := newCgroup(t, testParent(t))
+	p, err := c.Start(t.Context(), runner.Spec{Args: []string{"/bin/true"}, Limits: runner.Limits{MemoryBytes: 64 << 20, CPUs: 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	for _, dir := range runner.GroupDirs(p) {
+		if let, err := runner.Hold(dir); err == nil {
+			let()
+			t.Errorf("%s is not held", dir)
+		}
+	}
+}
+
+// A process that is killed for the limit of a group above is told from one that
+// reached its own.
+func TestKilledForParent(t *testing.T) {
+	parent := testParent(t)
+	g, controller := memoryGroup(t)
+	dir, _ := g.Dir(controller, parent)
+	files := []string{"memory.swap.max", "memory.max"}
+	values := []string{"0", "33554432"}
+	if g.Version == 1 {
+		files, values = []string{"memory.limit_in_bytes", "memory.memsw.limit_in_bytes"}, []string{"33554432", "33554432"}
+	}
+	for i, file := range files {
+		if err := os.WriteFile(filepath.Join(dir, file), []byte(values[i]), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := newCgroup(t, parent)
+	for limit, own := range map[int64]bool{16 << 20: true, 128 << 20: false, 0: false} {
+		p, err := c.Start(t.Context(), runner.Spec{Args: []string{"/proc/self/exe", "eat", strconv.Itoa(64 << 20)},
+			Env: []string{"TARE_RUNNERTEST_HELPER=1"}, Limits: runner.Limits{MemoryBytes: limit}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-p.Done()
+		u, err := p.Usage(t.Context())
+		if err != nil || u.OOMKills == 0 || (u.LimitHits > 0) != own {
+			t.Errorf("limit %d: %+v, %v", limit, u, err)
+		}
+		if err := p.Close(); err != nil {
+			t.Error(err)
 		}
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"syscall"
 	"time"
 
-	"tare/internal/linux"
+	"tare.dev/tare/internal/linux"
 )
 
 // v1 makes groups in the hierarchies of cgroup v1
@@ -64,6 +64,7 @@ func (h *v1) close() error { return nil }
 
 // v1Group is one group in each hierarchy that its limits need.
 type v1Group struct {
+	held
 	dir     map[string]string // by controller; two controllers may share one
 	own     map[string]string // where the process that starts it comes from
 	entered []string          // directories that the thread must go back to
@@ -94,10 +95,14 @@ func (h *v1) create(name string, l Limits) (group, error) {
 				return err
 			}
 			made = append(made, dir)
+			if err := g.hold(dir); err != nil {
+				return err
+			}
 		}
 		return g.limit(l)
 	}()
 	if err != nil {
+		defer g.release()
 		return nil, also(err, removeTrees(made, killTime))
 	}
 	return g, nil
@@ -245,7 +250,11 @@ func (u *Usage) readMemory(m linux.MemoryGroup) (err error) {
 	if u.Stat, err = m.Stat(); err != nil {
 		return err
 	}
+	u.RefaultBytes = int64(os.Getpagesize()) * max(u.Stat["workingset_refault_file"], u.Stat["workingset_refault"])
 	if u.OOMKills, err = m.OOMKills(); err != nil {
+		return err
+	}
+	if u.LimitHits, err = limitHits(m); err != nil {
 		return err
 	}
 	u.PeakBytes, err = m.Peak()

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,7 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"tare/internal/linux"
+	"tare.dev/tare/internal/linux"
 )
 
 // v2 makes groups in the hierarchy of cgroup v2
@@ -24,6 +25,7 @@ type v2 struct {
 	parent string
 	// leaf is where this process moved to, "" when it did not.
 	leaf string
+	held // the leaf
 	// enabled are the controllers that children of the parent have.
 	enabled []string
 	// added are those of them that this process enabled.
@@ -141,6 +143,9 @@ func (h *v2) stepAside(self owner) error {
 		return err
 	}
 	h.leaf = leaf
+	if err := h.hold(leaf); err != nil {
+		return err
+	}
 	if err := writeFile(leaf, "cgroup.procs", "0"); err != nil {
 		return unavailable(fmt.Errorf("cannot move to the cgroup %s: %w", leaf, err), writeRemedy)
 	}
@@ -165,12 +170,14 @@ func (h *v2) close() error {
 	err := removeTrees([]string{h.leaf}, killTime)
 	if err == nil {
 		h.leaf = ""
+		h.release()
 	}
 	return err
 }
 
 // v2Group is one directory.
 type v2Group struct {
+	held
 	dir string
 	fd  *os.File
 }
@@ -186,7 +193,8 @@ func (h *v2) create(name string, l Limits) (group, error) {
 	if err := makeGroup(g.dir); err != nil {
 		return nil, err
 	}
-	if err := g.limit(l); err != nil {
+	if err := cmp.Or(g.hold(g.dir), g.limit(l)); err != nil {
+		defer g.release()
 		return nil, also(err, removeTrees(g.dirs(), killTime))
 	}
 	return g, nil

@@ -9,8 +9,9 @@ import (
 	"syscall"
 	"testing"
 
-	"tare/internal/runner"
-	"tare/internal/runner/runnertest"
+	"tare.dev/tare/internal/runner"
+	"tare.dev/tare/internal/testkit/alone"
+	"tare.dev/tare/internal/testkit/runnertest"
 )
 
 // nobody owns what is delegated; it needs no entry in /etc/passwd.
@@ -108,6 +109,8 @@ func beNotAlone(t *testing.T) {
 // delegate runs the same test as nobody, in a fresh group that belongs to it.
 func delegate(t *testing.T, env ...string) (string, error) {
 	t.Helper()
+	alone.Measures(t, "control groups")
+	env = append(env, alone.Part+"=1")
 	c := newCgroup(t, testParent(t))
 	// Limits that limit nothing, so that there is a group in every hierarchy.
 	g, err := runner.MakeGroup(c, runner.Limits{CPUs: 1000, Cpuset: cpuList(t)})

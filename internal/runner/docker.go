@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,8 +16,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"tare/internal/docker"
-	"tare/internal/linux"
+	"tare.dev/tare/internal/docker"
+	"tare.dev/tare/internal/linux"
 )
 
 // DockerOptions say in what a Docker runner runs.
@@ -31,11 +32,11 @@ type DockerOptions struct {
 // Docker runs processes in containers of one image, made by a Docker Engine on
 // this machine. It needs root, as reading what a container uses does.
 //
-// A container has the machine's network: what the process listens on, it
-// listens on here. Memory plus swap is limited like memory. The process is the
-// first of a PID namespace: its end ends all others, and of the signals that it
-// does not handle only SIGKILL ends it (pid_namespaces(7)). The container, not
-// this process, is its parent: it lives on when this process is killed, until
+// A container uses the machine's network: a port of the process is a port of
+// this machine. The limit holds for memory and for memory plus swap. The process
+// is the first one of a PID namespace: when it ends, all others end, and a signal
+// that it does not handle does not end it, unless it is SIGKILL
+// (pid_namespaces(7)). When this process is killed, the container lives on until
 // the next Sweep.
 //
 // The engine removes the group of a container when that has ended. What it used
@@ -43,6 +44,7 @@ type DockerOptions struct {
 // the engine is kept from removing the group by holding the container's stdout
 // open, for the end of which it waits first.
 type Docker struct {
+	thisHost
 	engine *docker.Engine
 	image  docker.Image
 	binds  []docker.Bind
@@ -136,8 +138,7 @@ func (d *Docker) containerSpec(spec Spec, gate *gatehouse) docker.Spec {
 
 // Sweep removes the containers, of any image, whose owner has ended, and returns
 // their names.
-func (d *Docker) Sweep() (removed []string, err error) {
-	ctx := context.Background()
+func (d *Docker) Sweep(ctx context.Context) (removed []string, err error) {
 	all, err := d.engine.Labelled(ctx, ownerLabel)
 	if err != nil {
 		return nil, fmt.Errorf("look for leftovers: %w", err)
@@ -158,11 +159,11 @@ func (d *Docker) Sweep() (removed []string, err error) {
 
 // container is a process in a container.
 type container struct {
+	jvm
 	docker *Docker
 	id     string
 	limits Limits
-	pid    int
-	forget context.CancelFunc // ends the conversations with the engine
+	hangUp context.CancelFunc // ends the conversations with the engine
 
 	drained chan struct{} // every writer has everything
 	ended   chan struct{} // the engine says so
@@ -173,11 +174,12 @@ type container struct {
 	mu     sync.Mutex
 	group  group // nil before and after its life
 	last   Usage
+	began  time.Time
 	closed bool
 }
 
 func newContainer(d *Docker, id string, limits Limits) *container {
-	return &container{docker: d, id: id, limits: limits, last: Usage{Time: time.Now(), LimitBytes: limits.MemoryBytes}, forget: func() {},
+	return &container{jvm: jvm{proc: d.proc}, docker: d, id: id, began: time.Now(), limits: limits, last: Usage{Time: time.Now(), LimitBytes: limits.MemoryBytes}, hangUp: func() {},
 		drained: make(chan struct{}), ended: make(chan struct{}), final: make(chan struct{}), done: make(chan struct{})}
 }
 
@@ -186,7 +188,7 @@ func newContainer(d *Docker, id string, limits Limits) *container {
 func (c *container) start(ctx context.Context, spec Spec, gate *gatehouse) error {
 	// What is asked now is answered when the container ends.
 	var long context.Context
-	long, c.forget = context.WithCancel(context.WithoutCancel(ctx))
+	long, c.hangUp = context.WithCancel(context.WithoutCancel(ctx))
 	output, err := c.docker.engine.Attach(long, c.id)
 	if err != nil {
 		return c.never(err)
@@ -225,13 +227,13 @@ func (c *container) enter(ctx context.Context, spec Spec, gate *gatehouse) error
 		}
 		return err
 	}
-	c.pid = pid
+	c.pid, c.began = pid, time.Now()
 	if err := c.watch(); err != nil {
 		conn.Close()
 		return err
 	}
-	return open(ctx, conn, gateRequest{Args: spec.Args, Env: spec.Env, Dir: spec.Dir, Cold: spec.Cold,
-		OneOutput: sameWriter(spec.Stdout, spec.Stderr)})
+	return open(ctx, conn, gateRequest{Args: spec.Args, Env: spec.Env, Dir: spec.Dir, Cold: spec.Cold, NoHugePages: spec.NoHugePages,
+		OneOutput: SameWriter(spec.Stdout, spec.Stderr)})
 }
 
 // watch finds the group of the process, which stands at the gate, and reads it
@@ -296,6 +298,7 @@ func (c *container) readLast() {
 	if u, err := c.group.usage(); err == nil {
 		c.keep(u)
 	} else {
+		c.last.Age = time.Since(c.began)
 		c.askOOM()
 	}
 	c.group = nil
@@ -303,14 +306,15 @@ func (c *container) readLast() {
 
 // keep takes a reading; c.mu is held.
 func (c *container) keep(u Usage) {
-	u.PeakBytes = max(c.last.PeakBytes, u.UsageBytes, u.PeakBytes)
+	u.PeakBytes, u.Age = max(c.last.PeakBytes, u.UsageBytes, u.PeakBytes), time.Since(c.began)
 	c.last = u
 }
 
 // askOOM asks the engine whether the kernel killed; c.mu is held.
 func (c *container) askOOM() {
 	if state, err := c.docker.engine.State(context.Background(), c.id); err == nil && state.State.OOMKilled {
-		c.last.OOMKills = max(1, c.last.OOMKills)
+		// It does not say for whose limit: most often for the container's.
+		c.last.OOMKills, c.last.LimitHits = max(1, c.last.OOMKills), max(1, c.last.LimitHits)
 	}
 }
 
@@ -345,9 +349,6 @@ func exitOfContainer(code int) Exit {
 	return Exit{Code: code}
 }
 
-// PID is 0 when the kernel killed the process before it was there.
-func (c *container) PID() int { return c.pid }
-
 func (c *container) Done() <-chan struct{} { return c.done }
 
 func (c *container) Exit() Exit {
@@ -359,7 +360,10 @@ func (c *container) Exit() Exit {
 	}
 }
 
-func (c *container) Usage() (Usage, error) {
+func (c *container) Usage(ctx context.Context) (Usage, error) {
+	if err := ctx.Err(); err != nil {
+		return Usage{}, err
+	}
 	u, living, err := c.read()
 	if living && vanished(err) {
 		// It is ending: the last reading is under way.
@@ -388,8 +392,8 @@ func (c *container) read() (u Usage, living bool, err error) {
 	return c.last, true, nil
 }
 
-func (c *container) SetMemoryLimit(bytes int64) error {
-	if err := checkMemory(bytes); err != nil {
+func (c *container) SetMemoryLimit(ctx context.Context, bytes int64) error {
+	if err := cmp.Or(ctx.Err(), checkMemory(bytes)); err != nil {
 		return err
 	}
 	c.mu.Lock()
@@ -440,7 +444,8 @@ func (c *container) Close() error {
 		return err // not closed: a later call may have more luck
 	}
 	<-c.done
-	c.forget()
+	c.hangUp()
+	c.jvm.forget()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.closed = true

@@ -7,10 +7,10 @@ import (
 	"strings"
 	"testing"
 
-	"tare/internal/docker"
-	"tare/internal/dockertest"
-	"tare/internal/runner"
-	"tare/internal/runner/runnertest"
+	"tare.dev/tare/internal/docker"
+	"tare.dev/tare/internal/runner"
+	"tare.dev/tare/internal/testkit/dockertest"
+	"tare.dev/tare/internal/testkit/runnertest"
 )
 
 // engineEnv is the engine that a process which a test starts uses.
@@ -66,7 +66,7 @@ func TestDockerOthers(t *testing.T) {
 	e.Docker(t, "create", "--name", "labelled", "--label", "dev.tare.owner=somebody", emptyImage, "/none")
 	e.Docker(t, "create", "--name", "foreign", "--label", "dev.tare.owner="+runner.ForeignDocker(d), emptyImage, "/none")
 	e.Docker(t, "create", "--name", "gone", "--label", "dev.tare.owner="+runner.LeftoverDocker(d), emptyImage, "/none")
-	removed, err := d.Sweep()
+	removed, err := d.Sweep(t.Context())
 	if err != nil || len(removed) != 1 || removed[0] != "container "+runner.LeftoverDocker(d) {
 		t.Errorf("removed %q, %v", removed, err)
 	}

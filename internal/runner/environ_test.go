@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"tare/internal/runner"
+	"tare.dev/tare/internal/runner"
 )
 
 func TestEnviron(t *testing.T) {

@@ -21,7 +21,7 @@ func (g *TestGroup) Dirs() []string { return g.g.dirs() }
 func (g *TestGroup) Run(cmd *exec.Cmd) error {
 	ended := make(chan struct{})
 	defer close(ended)
-	if err := spawn(cmd, g.g, ended); err != nil {
+	if err := spawn(cmd, g.g, false, ended); err != nil {
 		return err
 	}
 	return cmd.Wait()
@@ -45,6 +45,15 @@ func NextDirs(c *Cgroup) []string {
 
 // GroupDirs are the directories of a process's group.
 func GroupDirs(p Process) []string { return p.(*process).group.dirs() }
+
+// Hold holds a group as its owner does.
+func Hold(dir string) (release func(), err error) {
+	var h held
+	return h.release, h.hold(dir)
+}
+
+// PID is the process's id.
+func PID(p Process) int { return p.(*process).pid }
 
 // LeftoverName is the name of a group whose owner of the PID has ended.
 func LeftoverName(c *Cgroup, pid int, leaf bool) string {

@@ -19,8 +19,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"tare/internal/docker"
-	"tare/internal/linux"
+	"tare.dev/tare/internal/docker"
+	"tare.dev/tare/internal/linux"
 )
 
 // A container begins with a gate: this program itself, which the container has
@@ -50,6 +50,8 @@ type gateRequest struct {
 	Args, Env []string
 	Dir       string
 	Cold      Cold
+	// NoHugePages is as in Spec.
+	NoHugePages bool
 	// OneOutput says that stderr is to be stdout, so that one writer gets both
 	// in their order.
 	OneOutput bool
@@ -126,6 +128,11 @@ func become(r gateRequest) gateFailure {
 	if r.OneOutput {
 		if err := unix.Dup3(1, 2, 0); err != nil {
 			return failureOf("dup", "stdout", err)
+		}
+	}
+	if r.NoHugePages {
+		if err := switchHugePages(1); err != nil {
+			return gateFailure{Op: "prctl", Path: "PR_SET_THP_DISABLE", Text: err.Error()}
 		}
 	}
 	os.Setenv("PATH", pathIn(r.Env))

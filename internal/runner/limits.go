@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"tare/internal/linux"
+	"tare.dev/tare/internal/linux"
 )
 
 // MinMemoryBytes is the smallest memory limit that a runner takes, the same as

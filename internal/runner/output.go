@@ -29,7 +29,7 @@ func connect(cmd *exec.Cmd, stdout, stderr io.Writer) (*output, error) {
 	if out != nil {
 		cmd.Stdout = out
 	}
-	if sameWriter(stdout, stderr) {
+	if SameWriter(stdout, stderr) {
 		cmd.Stderr = cmd.Stdout
 		return o, nil
 	}
@@ -100,6 +100,7 @@ func closeAll(files []*os.File) {
 	}
 }
 
-func sameWriter(a, b io.Writer) bool {
+// SameWriter says that two outputs are one writer.
+func SameWriter(a, b io.Writer) bool {
 	return a != nil && b != nil && reflect.TypeOf(a).Comparable() && a == b
 }

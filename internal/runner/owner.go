@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"syscall"
 
-	"tare/internal/linux"
+	"tare.dev/tare/internal/linux"
 )
 
 // owner is the process that made a group. A PID comes back, but not with the
@@ -62,7 +62,7 @@ func ownerOf(name string) (owner, bool) {
 }
 
 // gone says for sure that the owner has ended, as seen by an owner that lives.
-// Of another PID namespace nothing is known here.
+// Of another PID namespace the PID tells nothing here.
 func (o owner) gone(proc linux.FS, here owner) bool {
 	if o.pidns != here.pidns {
 		return false

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"tare/internal/linux"
-	"tare/internal/polltest"
+	"tare.dev/tare/internal/linux"
+	"tare.dev/tare/internal/testkit/polltest"
 )
 
 func FuzzOwnerOf(f *testing.F) {

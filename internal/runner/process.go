@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"tare.dev/tare/internal/linux"
 )
 
 const (
@@ -27,15 +30,20 @@ type group interface {
 	setMemoryLimit(bytes int64) error
 	// dirs are its directories.
 	dirs() []string
+	// release lets go of what says that the group has an owner.
+	release()
 }
 
 // process is a process in a group.
 type process struct {
+	jvm
 	cmd    *exec.Cmd
+	began  time.Time
 	output *output
 	ended  chan struct{} // the process has been waited for
 	done   chan struct{} // and its output has been copied
 	exit   Exit
+	age    time.Duration // at its end
 
 	mu     sync.Mutex // guards the group
 	group  group
@@ -54,11 +62,12 @@ func start(spec Spec, g group) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &process{cmd: cmd, output: out, group: g, ended: make(chan struct{}), done: make(chan struct{})}
-	if err := spawn(cmd, g, p.ended); err != nil {
+	p := &process{cmd: cmd, began: time.Now(), output: out, group: g, ended: make(chan struct{}), done: make(chan struct{})}
+	if err := spawn(cmd, g, spec.NoHugePages, p.ended); err != nil {
 		out.close()
 		return nil, err
 	}
+	p.jvm.pid, p.jvm.proc = cmd.Process.Pid, linux.NewFS("/proc")
 	out.started()
 	go p.wait()
 	return p, nil
@@ -66,7 +75,7 @@ func start(spec Spec, g group) (*process, error) {
 
 func (p *process) wait() {
 	err := p.cmd.Wait()
-	p.exit = exitOf(p.cmd.ProcessState, err)
+	p.exit, p.age = exitOf(p.cmd.ProcessState, err), time.Since(p.began)
 	close(p.ended)
 	p.drain()
 	close(p.done)
@@ -94,8 +103,6 @@ func exitOf(state *os.ProcessState, err error) Exit {
 	return Exit{Code: state.ExitCode()}
 }
 
-func (p *process) PID() int { return p.cmd.Process.Pid }
-
 func (p *process) Done() <-chan struct{} { return p.done }
 
 func (p *process) Exit() Exit {
@@ -107,29 +114,42 @@ func (p *process) Exit() Exit {
 	}
 }
 
-func (p *process) Usage() (Usage, error) {
+// ageNow is Usage.Age.
+func (p *process) ageNow() time.Duration {
+	select {
+	case <-p.ended:
+		return p.age
+	default:
+		return time.Since(p.began)
+	}
+}
+
+func (p *process) Usage(ctx context.Context) (Usage, error) {
+	if err := ctx.Err(); err != nil {
+		return Usage{}, err
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
-		return Usage{}, fmt.Errorf("usage of process %d: its group: %w", p.PID(), os.ErrClosed)
+		return Usage{}, fmt.Errorf("usage of process %d: its group: %w", p.pid, os.ErrClosed)
 	}
 	u, err := p.group.usage()
 	if err != nil {
-		return Usage{}, fmt.Errorf("usage of process %d: %w", p.PID(), err)
+		return Usage{}, fmt.Errorf("usage of process %d: %w", p.pid, err)
 	}
 	p.peak = max(p.peak, u.UsageBytes, u.PeakBytes)
-	u.PeakBytes = p.peak
+	u.PeakBytes, u.Age = p.peak, p.ageNow()
 	return u, nil
 }
 
-func (p *process) SetMemoryLimit(bytes int64) error {
-	if err := checkMemory(bytes); err != nil {
+func (p *process) SetMemoryLimit(ctx context.Context, bytes int64) error {
+	if err := cmp.Or(ctx.Err(), checkMemory(bytes)); err != nil {
 		return err
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
-		return fmt.Errorf("memory limit of process %d: its group: %w", p.PID(), os.ErrClosed)
+		return fmt.Errorf("memory limit of process %d: its group: %w", p.pid, os.ErrClosed)
 	}
 	return p.group.setMemoryLimit(bytes)
 }
@@ -138,7 +158,7 @@ func (p *process) SetMemoryLimit(bytes int64) error {
 // enough for itself.
 func (p *process) Stop(ctx context.Context, grace time.Duration) error {
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		return fmt.Errorf("stop process %d: %w", p.PID(), err)
+		return fmt.Errorf("stop process %d: %w", p.pid, err)
 	}
 	timer := time.NewTimer(grace)
 	defer timer.Stop()
@@ -148,7 +168,7 @@ func (p *process) Stop(ctx context.Context, grace time.Duration) error {
 	case <-ctx.Done():
 	}
 	if err := p.kill(); err != nil {
-		return fmt.Errorf("stop process %d: %w", p.PID(), err)
+		return fmt.Errorf("stop process %d: %w", p.pid, err)
 	}
 	<-p.done
 	return nil
@@ -183,9 +203,11 @@ func (p *process) Close() error {
 	}
 	if err != nil {
 		// Not closed: a later call may have more luck.
-		return fmt.Errorf("remove the group of process %d: %w", p.PID(), err)
+		return fmt.Errorf("remove the group of process %d: %w", p.pid, err)
 	}
 	p.closed = true
+	p.group.release()
+	p.jvm.forget()
 	if !p.output.wait(killTime) {
 		p.output.close()
 	}

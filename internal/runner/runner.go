@@ -9,6 +9,9 @@ import (
 	"io"
 	"syscall"
 	"time"
+
+	"tare.dev/tare/internal/footprint"
+	"tare.dev/tare/internal/linux"
 )
 
 // Errors that a caller tells apart with errors.Is.
@@ -19,6 +22,9 @@ var (
 	// ErrExists says that a group of the wanted name exists already; it is
 	// never adopted.
 	ErrExists = errors.New("group exists already")
+	// ErrNoCounters says that a process keeps no performance data that can be
+	// read: it is no JVM, has not begun to, or runs with -XX:-UsePerfData.
+	ErrNoCounters = errors.New("no performance data")
 )
 
 // Limits is what a group may use.
@@ -46,11 +52,19 @@ type Spec struct {
 	// hands an *os.File to the process itself.
 	Stdout, Stderr io.Writer
 	Limits         Limits
+	// NoHugePages switches transparent huge pages off for the process and
+	// those that it starts (PR_SET_THP_DISABLE of prctl(2)).
+	NoHugePages bool
 }
 
 // Usage is what a group uses at one moment. Sizes are bytes.
 type Usage struct {
-	Time       time.Time
+	// Time is the wall clock of the machine that the process runs on.
+	Time time.Time
+	// Age is how long the process has run, by the monotonic clock of the
+	// machine that it runs on; once it has ended, how long it ran. The time
+	// between two readings is the difference of their ages.
+	Age        time.Duration
 	UsageBytes int64
 	// PeakBytes is the highest usage since the group was made; on cgroup v2
 	// kernels before 5.19, which have no memory.peak, it is the highest
@@ -60,9 +74,16 @@ type Usage struct {
 	LimitBytes int64
 	// Stat is memory.stat, whole, with the kernel's own names.
 	Stat map[string]int64
+	// RefaultBytes is how much of files was read again after reclaim had
+	// dropped it.
+	RefaultBytes int64
 	// OOMKills counts the times that the kernel killed in this group. Only
 	// zero and non-zero are dependable: one kill may count twice.
 	OOMKills int64
+	// LimitHits counts the times that the group's own limit could not be kept.
+	// Where it is 0, kills were for the limit of a group above, or because the
+	// machine had no memory left.
+	LimitHits int64
 	// CPUTime is the processor time that the group used.
 	CPUTime time.Duration
 	// Throttled is how long the CPU quota held the group back.
@@ -82,17 +103,39 @@ type Exit struct {
 	Signal syscall.Signal
 }
 
-// Process is a started process and its group. Methods may be called from
-// several goroutines.
+// Counters are what a JVM counts itself (hsperfdata; see hotspot.PerfCounters).
+type Counters struct {
+	// HeapUsed is the heap in use in bytes, garbage included. UsedAfterGC is
+	// what the last collection left of it, 0 before the first.
+	HeapUsed, UsedAfterGC int64
+	// GCTime is for how long collections stopped the application, GCCount is
+	// their number, both since the JVM's start.
+	GCTime  time.Duration
+	GCCount int64
+}
+
+// Process is a started process and its group, on this machine or on another
+// one. Methods may be called from several goroutines. Where one takes a
+// context, it returns the context's error soon after the context has ended.
 type Process interface {
-	// PID is the process's id in the caller's PID namespace.
-	PID() int
-	// Usage reads the group. It works after the process ended, until Close.
-	Usage() (Usage, error)
+	// Usage reads the group. It works after the process ended, until Close;
+	// from then on the error wraps os.ErrClosed.
+	Usage(ctx context.Context) (Usage, error)
+	// Footprint weighs the process, and sends nothing to it.
+	Footprint(ctx context.Context) (*footprint.Footprint, error)
+	// Counters reads the counters of the JVM. Where there are none (yet) the
+	// error wraps ErrNoCounters.
+	Counters(ctx context.Context) (Counters, error)
+	// Status is what /proc/PID/status says of the process.
+	Status(ctx context.Context) (linux.Status, error)
+	// NativeMemory asks the JVM for the summary of its native memory tracking:
+	// committed bytes by category, and "Total". It stops the JVM at a
+	// safepoint.
+	NativeMemory(ctx context.Context) (map[string]int64, error)
 	// SetMemoryLimit changes the group's memory limit (and memory plus swap
 	// alike); 0 lifts it. A container that has ended has none to change, which
 	// is no error.
-	SetMemoryLimit(bytes int64) error
+	SetMemoryLimit(ctx context.Context, bytes int64) error
 	// Done is closed when the process has ended and Exit is valid.
 	Done() <-chan struct{}
 	// Exit is how the process ended; the zero Exit before Done is closed.
@@ -105,8 +148,9 @@ type Process interface {
 	Close() error
 }
 
-// Runner starts processes in limited groups.
+// Runner starts processes in limited groups of a machine, its Host.
 type Runner interface {
+	Host
 	// Name is the runner's name as it stands in reports: "cgroup v1",
 	// "cgroup v2", "docker".
 	Name() string
@@ -116,5 +160,5 @@ type Runner interface {
 	Start(ctx context.Context, spec Spec) (Process, error)
 	// Sweep ends and removes what earlier callers that are no longer alive
 	// left behind, and returns what it removed.
-	Sweep() (removed []string, err error)
+	Sweep(ctx context.Context) (removed []string, err error)
 }

@@ -26,7 +26,7 @@ type entrance interface {
 // the thread goes through the group: it ends with its goroutine and is not used
 // for anything else. Threads that the Go runtime needs meanwhile are not cloned
 // from it (runtime.startTemplateThread), so none is born inside the group.
-func spawn(cmd *exec.Cmd, in entrance, ended <-chan struct{}) error {
+func spawn(cmd *exec.Cmd, in entrance, noHugePages bool, ended <-chan struct{}) error {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
 	}
@@ -35,7 +35,7 @@ func spawn(cmd *exec.Cmd, in entrance, ended <-chan struct{}) error {
 	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
 	started := make(chan error)
 	go onOwnThread(func() {
-		err := startInside(cmd, in)
+		err := startInside(cmd, in, noHugePages)
 		started <- err
 		if err == nil {
 			<-ended
@@ -64,11 +64,11 @@ func onOwnThread(f func()) {
 	runtime.UnlockOSThread()
 }
 
-func startInside(cmd *exec.Cmd, in entrance) error {
+func startInside(cmd *exec.Cmd, in entrance, noHugePages bool) error {
 	if err := in.enter(cmd); err != nil {
 		return also(err, in.leave())
 	}
-	err := cmd.Start()
+	err := startWith(cmd, noHugePages)
 	leaveErr := in.leave()
 	if err == nil && leaveErr != nil {
 		// This thread is still in the group; it ends when this fails.

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,11 +15,11 @@ import (
 )
 
 // Sweep removes groups whose owner has ended, after it has killed what is in
-// them. It looks below CgroupOptions.Parent, or without it in the whole of the
+// them. It looks below CgroupOptions.Parent, or, without a parent, in all
 // hierarchies that are visible here: the owner may have run in another session.
-// It spares what it cannot know to be left over, and what this user may not
+// It spares a group whose owner may be alive, and one that this user may not
 // remove. It returns the directories that it removed.
-func (c *Cgroup) Sweep() (removed []string, err error) {
+func (c *Cgroup) Sweep(ctx context.Context) (removed []string, err error) {
 	leftovers := map[string][]string{}
 	for _, root := range slices.Compact(slices.Sorted(slices.Values(c.roots))) {
 		if err := c.collect(root, leftovers); err != nil {
@@ -26,6 +27,9 @@ func (c *Cgroup) Sweep() (removed []string, err error) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(leftovers)) {
+		if ctx.Err() != nil {
+			return removed, also(err, ctx.Err())
+		}
 		dirs := leftovers[name]
 		if e := destroy(dirs); e != nil {
 			err = also(err, fmt.Errorf("remove leftover %s: %w", name, e))
@@ -60,7 +64,14 @@ func (c *Cgroup) collect(dir string, found map[string][]string) error {
 }
 
 func (c *Cgroup) leftOver(o owner, dir string) bool {
-	if !o.gone(c.proc, c.owner) || unix.Access(filepath.Dir(dir), unix.W_OK) != nil {
+	if o.pidns != c.owner.pidns {
+		if !abandoned(dir) {
+			return false
+		}
+	} else if !o.gone(c.proc, c.owner) {
+		return false
+	}
+	if unix.Access(filepath.Dir(dir), unix.W_OK) != nil {
 		return false
 	}
 	// This process itself may have been started by an owner that has ended.

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"tare/internal/runner/runnertest"
-	"tare/internal/vmtest"
+	"tare.dev/tare/internal/testkit/runnertest"
+	"tare.dev/tare/internal/testkit/vmtest"
 )
 
 func TestMain(m *testing.M) {
@@ -20,9 +20,10 @@ func TestMain(m *testing.M) {
 }
 
 // TestInMachine runs all tests of this package with cgroup v2, whichever
-// version the host has. The machine has no Docker Engine, and no compiler.
+// version the host has. The machine has no Docker Engine, no compiler
+// and no JDK.
 func TestInMachine(t *testing.T) {
-	vmtest.RunTests(t, vmtest.Options{}, "./internal/runner", "-test.skip=^(TestInMachine|TestDocker|TestCheckStatic)")
+	vmtest.RunTests(t, vmtest.Options{}, "./internal/runner", "-test.skip=^(TestInMachine|TestDocker|TestCheckStatic|TestFindJava)")
 }
 
 // addSwap gives a machine of vmtest swap, so that a limit which forgot it would

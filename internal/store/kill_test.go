@@ -1,4 +1,4 @@
-package store
+package store_test
 
 import (
 	"bufio"
@@ -8,15 +8,17 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	"tare/internal/fit"
-	"tare/internal/jvmopts"
-	"tare/internal/trial"
+	"tare.dev/tare/internal/fit"
+	"tare.dev/tare/internal/jvmopts"
+	"tare.dev/tare/internal/store"
+	"tare.dev/tare/internal/testkit/pgtest"
+	"tare.dev/tare/internal/testkit/storetest"
+	"tare.dev/tare/internal/trial"
 )
 
 // runAsFit makes the test binary a fit of a simulated application; the value
@@ -45,7 +47,7 @@ func (s simulated) Try(_ context.Context, a fit.Attempt) (fit.Outcome, error) {
 	if a.LimitBytes < need {
 		o.Passed, o.Verdict = false, trial.OOMKilled
 	}
-	o.Result = step(a.Number).Trial.Result // of real size
+	o.Result = storetest.Step(a.Number).Trial.Result // of real size
 	return o, nil
 }
 
@@ -57,7 +59,7 @@ func (s simulated) Train(context.Context, fit.Setup, string) (string, error) {
 // trial that is made, that is stored, and its result.
 func fitSimulated(file string) error {
 	ctx := context.Background()
-	s, err := Open(ctx, file)
+	s, err := store.Open(ctx, file)
 	if err != nil {
 		return err
 	}
@@ -66,21 +68,21 @@ func fitSimulated(file string) error {
 	if err != nil {
 		return err
 	}
-	var r *Run
+	var r *store.Run
 	switch {
-	case len(fits) > 0 && fits[0].State == Done: // killed before it could say so
+	case len(fits) > 0 && fits[0].State == store.Done: // killed before it could say so
 		e := fits[0].Ending
 		fmt.Println("found", e.LimitBytes, e.Setup.Options, fits[0].Trials)
 		return nil
 	case len(fits) == 0:
-		r, err = s.Begin(ctx, plan, Invocation{})
+		r, err = s.Begin(ctx, storetest.Plan(), store.Invocation{})
 	default:
 		r, err = s.Resume(ctx, fits[0].ID)
 	}
 	if err != nil {
 		return err
 	}
-	search := fit.Search{Trier: fit.NewRecorder(simulated{func(n int) { fmt.Println("made", n) }}, fit.Config{Journal: r}), Levers: fit.Levers, AmpleBytes: plan.AmpleBytes,
+	search := fit.Search{Trier: fit.NewRecorder(simulated{func(n int) { fmt.Println("made", n) }}, fit.Config{Journal: r}), Levers: fit.Levers, AmpleBytes: storetest.Plan().AmpleBytes,
 		Baselines: 3, Confirmations: 3, Facts: fit.Facts{Release: jvmopts.ParseRelease("17.0.15")},
 		Observe: func(e fit.Event) {
 			if e.Outcome != nil {
@@ -104,22 +106,28 @@ const kills = 20
 // stored, makes none twice beyond the one under way, and finds what it would
 // have found undisturbed.
 func TestKilledFitsLoseNothing(t *testing.T) {
+	t.Run("SQLite", func(t *testing.T) { killedFitsLoseNothing(t, newFile) })
+	t.Run("PostgreSQL", func(t *testing.T) {
+		server := pgtest.Start(t)
+		killedFitsLoseNothing(t, func(t *testing.T) string { return server.Database(t) })
+	})
+}
+
+func killedFitsLoseNothing(t *testing.T, fresh storetest.Maker) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 1))
-	calm := runFit(t, filepath.Join(t.TempDir(), "calm.db"), nil)
-	dir, killed, stored := t.TempDir(), 0, 0
-	for fits := 0; killed < kills; fits++ {
-		file := filepath.Join(dir, fmt.Sprintf("%d.db", fits))
-		stored = 0
+	calm := runFit(t, fresh(t), nil)
+	for killed := 0; killed < kills; {
+		location, stored := fresh(t), 0
 		for ended := false; !ended; {
 			until := func(number int) bool { return killed < kills && number-stored >= 1+rng.IntN(8) }
-			out := runFit(t, file, until)
+			out := runFit(t, location, until)
 			ended = out.result != ""
 			if !ended {
 				killed++
 			}
-			stored = check(t, file, out, stored)
+			stored = check(t, location, out, stored)
 			if ended && out.result != calm.result {
 				t.Errorf("found %q, undisturbed %q", out.result, calm.result)
 			}
@@ -129,9 +137,9 @@ func TestKilledFitsLoseNothing(t *testing.T) {
 
 // check compares the database with what a fit said that it had stored, and
 // returns how many trials the database has.
-func check(t *testing.T, file string, out output, before int) int {
+func check(t *testing.T, location string, out output, before int) int {
 	t.Helper()
-	s, err := Open(t.Context(), file)
+	s, err := store.Open(t.Context(), location)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +151,7 @@ func check(t *testing.T, file string, out output, before int) int {
 	if err != nil || len(fits) != 1 {
 		t.Fatalf("%+v, %v", fits, err)
 	}
-	res, err := s.Result(t.Context(), fits[0])
+	res, err := store.Result(t.Context(), s, fits[0])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,7 +167,7 @@ func check(t *testing.T, file string, out output, before int) int {
 	if out.first > 0 && out.first != before+1 {
 		t.Errorf("went on with trial %d after %d", out.first, before)
 	}
-	if out.result != "" && fits[0].State != Done {
+	if out.result != "" && fits[0].State != store.Done {
 		t.Errorf("state %s", fits[0].State)
 	}
 	return n
@@ -173,14 +181,14 @@ type output struct {
 }
 
 // runFit runs a fit as a process, and kills it when kill says so of a line.
-func runFit(t *testing.T, file string, kill func(number int) bool) output {
+func runFit(t *testing.T, location string, kill func(number int) bool) output {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), self)
-	cmd.Env = append(os.Environ(), runAsFit+"="+file)
+	cmd.Env = append(os.Environ(), runAsFit+"="+location)
 	cmd.Stderr = os.Stderr
 	pipe, err := cmd.StdoutPipe()
 	if err != nil {

@@ -1,30 +1,85 @@
-// Package store keeps the history of fits in a file: every trial the moment it
-// ends, so that nothing is lost when tare is killed, and a fit can go on.
+// Package store keeps the history of fits in a database: every trial the moment
+// it ends, so that nothing is lost when tare is killed, and a fit can go on.
 //
-// The file is an SQLite database in WAL mode (https://sqlite.org/wal.html) with
-// synchronous=FULL: what was stored outlives a kill of the process and of the
-// machine. It is made for its owner alone, for command lines and environments
-// may hold secrets.
+// The database is an SQLite file of one machine, or a PostgreSQL database that
+// a team shares. Each fit carries the host that runs it.
 package store
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
-	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 
-	_ "modernc.org/sqlite" // the driver "sqlite"
+	"tare.dev/tare/internal/fit"
 )
 
-// Store is an open database. Its methods may be called from several goroutines,
-// and several processes may have the same file open.
-type Store struct {
-	db    *sql.DB
-	locks *os.File
-	file  string
+// Store is a history of fits. Its methods may be called from several
+// goroutines, and several processes, on several hosts where the database
+// allows it, may have the same history open. Errors name the database.
+type Store interface {
+	// Location is the database's file, or its URL without the password.
+	Location() string
+	// Begin stores a new fit of this host, which nobody else can go on with
+	// until Run.Close.
+	Begin(ctx context.Context, p fit.Plan, i Invocation) (*Run, error)
+	// Resume goes on with a fit that was cut off. Errors: ErrNotFound,
+	// BusyError, EndedError.
+	Resume(ctx context.Context, id int64) (*Run, error)
+	// Fits returns all fits, the newest first. One whose row cannot be decoded
+	// is among them, with the state Unreadable.
+	Fits(ctx context.Context) ([]Fit, error)
+	// Fit returns one fit; the error is ErrNotFound where there is none.
+	Fit(ctx context.Context, id int64) (Fit, error)
+	// Steps returns the steps of a fit in their order.
+	Steps(ctx context.Context, id int64) ([]fit.Step, error)
+	// Delete removes fits with all their steps, and gives the space back to the
+	// file system where the database is a file. It removes all of them or none.
+	// Errors: ErrNotFound, BusyError.
+	Delete(ctx context.Context, ids ...int64) error
+	// Prune removes the oldest fits of this host that are beyond the bound, but
+	// none that is under way. It returns their numbers.
+	Prune(ctx context.Context, b Bound) ([]int64, error)
+	// Sweep removes the class archives and extracted jars that killed fits of
+	// this host were making, and returns their names.
+	Sweep(ctx context.Context) (removed []string, err error)
+	// Close closes the database. Runs are closed before it.
+	Close() error
+}
+
+// Bound is how much history is kept. What is 0 is not bounded.
+type Bound struct {
+	// Fits is the most fits.
+	Fits int
+	// Bytes is the most bytes of plans, trials and endings, as JSON.
+	Bytes int64
+}
+
+// DefaultBound is some hundred fits: one with 20 trials takes about 2 MiB.
+var DefaultBound = Bound{Fits: 1000, Bytes: 512 << 20}
+
+// Errors that a caller tells apart with errors.Is.
+var (
+	// ErrNotFound says that there is no such fit.
+	ErrNotFound = errors.New("no such fit")
+	// ErrNewer says that a later version of tare made the database.
+	ErrNewer = errors.New("made by a newer version of tare: use that one, or another database with --store")
+)
+
+// BusyError says that another process is at a fit.
+type BusyError struct{ ID int64 }
+
+// Error says so.
+func (e *BusyError) Error() string { return fmt.Sprintf("fit %d is running in another tare", e.ID) }
+
+// EndedError says that a fit has ended.
+type EndedError struct{ ID int64 }
+
+// Error says so, and the next step.
+func (e *EndedError) Error() string {
+	return fmt.Sprintf("fit %d has ended: see it with tare fit show %d", e.ID, e.ID)
 }
 
 // DefaultFile is tare/tare.db in the user's folder for state (XDG Base
@@ -41,97 +96,13 @@ func DefaultFile() (string, error) {
 	return filepath.Join(dir, "tare", "tare.db"), nil
 }
 
-// Open opens the database, and makes it and its folder where they are missing.
-func Open(ctx context.Context, file string) (*Store, error) {
-	file, err := filepath.Abs(file)
-	if err != nil {
-		return nil, fmt.Errorf("store: %w", err)
+// Open opens the database of a location and brings it to this version's form:
+// a PostgreSQL connection URI (postgres:// or postgresql://), or else the name
+// of an SQLite file, which is made, with its folder, where it is missing.
+// Errors: ErrNewer.
+func Open(ctx context.Context, location string) (Store, error) {
+	if strings.HasPrefix(location, "postgres://") || strings.HasPrefix(location, "postgresql://") {
+		return openPostgres(ctx, location)
 	}
-	s, err := open(ctx, file)
-	if err != nil {
-		return nil, fmt.Errorf("store %s: %w", file, err)
-	}
-	return s, nil
-}
-
-func open(ctx context.Context, file string) (*Store, error) {
-	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-		return nil, err
-	}
-	// SQLite would make it readable to all.
-	f, err := os.OpenFile(file, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	if err := f.Close(); err != nil {
-		return nil, err
-	}
-	pragmas := url.Values{"_txlock": {"immediate"},
-		"_pragma": {"busy_timeout(10000)", "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)", "trusted_schema(0)"}}
-	db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: file}).EscapedPath()+"?"+pragmas.Encode())
-	if err != nil {
-		return nil, err
-	}
-	s := &Store{db: db, file: file}
-	if err := s.migrate(ctx); err != nil {
-		return nil, errors.Join(err, db.Close())
-	}
-	if s.locks, err = os.OpenFile(file+"-locks", os.O_RDWR|os.O_CREATE, 0o600); err != nil {
-		return nil, errors.Join(err, db.Close())
-	}
-	return s, nil
-}
-
-// Close closes the database.
-func (s *Store) Close() error { return errors.Join(s.db.Close(), s.locks.Close()) }
-
-// File is the database's path.
-func (s *Store) File() string { return s.file }
-
-// migrations bring the database from each version to the next; user_version
-// counts those that were made. Those that were published are never changed.
-var migrations = []string{`
-	CREATE TABLE fits (
-		id         INTEGER PRIMARY KEY AUTOINCREMENT,
-		began      INTEGER NOT NULL,  -- nanoseconds since 1970
-		ended      INTEGER,           -- NULL: cut off, or under way
-		making     TEXT,              -- a file that is left over when tare is killed
-		plan       TEXT NOT NULL,     -- JSON of fit.Plan
-		invocation TEXT NOT NULL,     -- JSON of Invocation
-		ending     TEXT               -- JSON of fit.Ending
-	) STRICT;
-	CREATE TABLE steps (
-		fit  INTEGER NOT NULL REFERENCES fits (id) ON DELETE CASCADE,
-		seq  INTEGER NOT NULL,        -- from 1
-		kind TEXT NOT NULL CHECK (kind IN ('trial', 'training')),
-		step TEXT NOT NULL,           -- JSON of fit.Step
-		PRIMARY KEY (fit, seq)
-	) STRICT, WITHOUT ROWID;`,
-}
-
-// ErrNewer says that a later version of tare made the database.
-var ErrNewer = errors.New("made by a newer version of tare: use that one, or another file with --store FILE")
-
-func (s *Store) migrate(ctx context.Context) error {
-	tx, err := s.db.BeginTx(ctx, nil)
-	if err != nil {
-		return err
-	}
-	defer tx.Rollback() // harmless after Commit
-	var version int
-	if err := tx.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version); err != nil {
-		return err
-	}
-	if version > len(migrations) {
-		return ErrNewer
-	}
-	for _, m := range migrations[version:] {
-		if _, err := tx.ExecContext(ctx, m); err != nil {
-			return fmt.Errorf("migration: %w", err)
-		}
-	}
-	if _, err := tx.ExecContext(ctx, fmt.Sprintf("PRAGMA user_version = %d", len(migrations))); err != nil {
-		return err
-	}
-	return tx.Commit()
+	return openSQLite(ctx, location)
 }

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"tare/internal/jvmtest"
-	"tare/internal/runner"
+	"tare.dev/tare/internal/runner"
+	"tare.dev/tare/internal/testkit/jvmtest"
 )
 
 const jobSource = `

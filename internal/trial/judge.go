@@ -1,13 +1,15 @@
 package trial
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
 
-	"tare/internal/load"
-	"tare/internal/runner"
+	"tare.dev/tare/internal/load"
+	"tare.dev/tare/internal/runner"
 )
 
 // Verdict is how a trial went.
@@ -21,7 +23,7 @@ const (
 	Thrashing   Verdict = "thrashing"     // the collector took the time
 	Stalled     Verdict = "stalled"       // the kernel's reclaim took the time
 	TooSlow     Verdict = "too-slow"      // a clause on time or throughput is broken
-	Errors      Verdict = "errors"        // requests failed
+	Errors      Verdict = "errors"        // requests failed, or none was answered
 	NeverReady  Verdict = "never-ready"
 	Crashed     Verdict = "crashed" // ended, and was not asked to
 )
@@ -55,6 +57,9 @@ const (
 	// disturbedMiss the same when others were seen to take processor time.
 	narrowMiss    = 0.15
 	disturbedMiss = 0.5
+	// disturbedShare is the share of the machine's processor time taken by
+	// others from which a slow trial may be their doing.
+	disturbedShare = 0.1
 )
 
 // Findings is what the application's log says about its end.
@@ -76,6 +81,8 @@ type Findings struct {
 type Evidence struct {
 	LimitBytes int64
 	OOMKills   int64
+	// LimitHits is as in runner.Usage.
+	LimitHits int64
 	// Ended says that the application ended without being asked to.
 	Ended bool
 	// Exit is how it ended, whoever asked.
@@ -154,7 +161,7 @@ func verdict(e Evidence) Verdict {
 	switch {
 	case !e.Ready:
 		return NeverReady
-	case breaks(e.Broken, ErrorCount):
+	case breaks(e.Broken, ErrorCount) || slices.ContainsFunc(e.Broken, func(b Broken) bool { return b.Unmeasured }):
 		return Errors
 	}
 	return TooSlow
@@ -188,10 +195,14 @@ func (e Evidence) reclaimed() bool {
 	return stall >= innocentStall || !known && e.refaultPace() >= innocentRefault
 }
 
-// NarrowMiss tells whether only a clause on time or throughput is broken, by
-// little, with no sign that memory is the reason: noise may have done it, and
-// another try may tell.
+// NarrowMiss tells whether another try may tell more: only a clause on time or
+// throughput is broken, by little, with no sign that memory is the reason, so
+// that noise may have done it; or the kernel killed for want of memory
+// elsewhere.
 func (e Evidence) NarrowMiss() bool {
+	if e.killedFromOutside() {
+		return true
+	}
 	if e.Ended || !e.Ready || e.OOMKills > 0 || e.Log.OutOfMemory != "" || len(e.Broken) == 0 {
 		return false
 	}
@@ -213,7 +224,7 @@ func (e Evidence) words(v Verdict) []string {
 	var lines []string
 	add := func(format string, a ...any) { lines = append(lines, fmt.Sprintf(format, a...)) }
 	if e.OOMKills > 0 {
-		add("the kernel killed in the group (oom_kill %d): its limit of %d MiB was reached", e.OOMKills, e.LimitBytes>>20)
+		add("%s", e.killed())
 	}
 	if e.Log.OutOfMemory != "" {
 		add("log: %s", e.Log.OutOfMemory)
@@ -238,6 +249,21 @@ func (e Evidence) words(v Verdict) []string {
 		}
 	}
 	return append(lines, e.shares(v)...)
+}
+
+// killedFromOutside says that the kernel killed in the group although its own
+// limit was never reached.
+func (e Evidence) killedFromOutside() bool { return e.OOMKills > 0 && e.LimitHits == 0 }
+
+func (e Evidence) killed() string {
+	if e.killedFromOutside() {
+		own := ""
+		if e.LimitBytes > 0 {
+			own = fmt.Sprintf(", but not for its limit of %d MiB, which was never reached", e.LimitBytes>>20)
+		}
+		return fmt.Sprintf("the kernel killed in the group (oom_kill %d)%s: a group above it or the whole machine ran out of memory; leave more memory free", e.OOMKills, own)
+	}
+	return fmt.Sprintf("the kernel killed in the group (oom_kill %d): its limit of %d MiB was reached", e.OOMKills, e.LimitBytes>>20)
 }
 
 // shares tells of collections and reclaim where they say something.
@@ -283,6 +309,18 @@ func signalName(s syscall.Signal) string {
 		return n
 	}
 	return "signal " + fmt.Sprint(int(s))
+}
+
+// sortedKinds orders error kinds by count, then by name.
+func sortedKinds(m map[string]int64) []string {
+	kinds := make([]string, 0, len(m))
+	for k := range m {
+		kinds = append(kinds, k)
+	}
+	slices.SortFunc(kinds, func(a, b string) int {
+		return cmp.Or(cmp.Compare(m[b], m[a]), cmp.Compare(a, b))
+	})
+	return kinds
 }
 
 // errorKinds lists kinds of failed requests, most frequent first.

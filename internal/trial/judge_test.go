@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"tare/internal/runner"
+	"tare.dev/tare/internal/runner"
 )
 
 func TestJudge(t *testing.T) {
@@ -38,9 +38,12 @@ func TestJudge(t *testing.T) {
 		narrow bool
 	}{
 		{"good", func(e *Evidence) {}, Passed, "", false},
-		{"kernel kill", func(e *Evidence) { e.OOMKills, e.Ended, e.Exit = 2, true, killed }, OOMKilled, "limit of 100 MiB was reached", false},
-		{"kernel kill over Java's error", func(e *Evidence) { e.OOMKills, e.Ended, e.Exit, e.Log.OutOfMemory = 1, true, killed, oom }, OOMKilled, oom, false},
-		{"kernel kill of a child", func(e *Evidence) { e.OOMKills = 1 }, OOMKilled, "killed in the group", false},
+		{"kernel kill", func(e *Evidence) { e.OOMKills, e.LimitHits, e.Ended, e.Exit = 2, 1, true, killed }, OOMKilled, "limit of 100 MiB was reached", false},
+		{"kernel kill over Java's error", func(e *Evidence) {
+			e.OOMKills, e.LimitHits, e.Ended, e.Exit, e.Log.OutOfMemory = 1, 1, true, killed, oom
+		}, OOMKilled, oom, false},
+		{"kernel kill of a child", func(e *Evidence) { e.OOMKills, e.LimitHits = 1, 1 }, OOMKilled, "killed in the group", false},
+		{"kernel kill for a group above", func(e *Evidence) { e.OOMKills, e.Ended, e.Exit = 1, true, killed }, OOMKilled, "but not for its limit of 100 MiB", true},
 		{"kill from outside", func(e *Evidence) { e.Ended, e.Exit = true, killed }, Crashed, "killed by SIGKILL", false},
 		{"heap exhausted and ended", func(e *Evidence) { e.Ended, e.Exit, e.Log.OutOfMemory = true, runner.Exit{Code: 3}, oom }, OutOfMemory, "exit code 3", false},
 		{"heap exhausted and lives on", func(e *Evidence) { loaded(e, 900, 100); e.Log.OutOfMemory = oom }, OutOfMemory, "100 × HTTP 503", false},

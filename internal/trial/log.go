@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+
+	"tare.dev/tare/internal/linux"
 )
 
 const (
@@ -25,6 +27,7 @@ type capture struct {
 	mu       sync.Mutex
 	file     *os.File
 	written  int64
+	fileErr  error // why the file lacks the rest
 	tail     []byte
 	findings Findings
 	pattern  *regexp.Regexp
@@ -74,11 +77,11 @@ func (c *capture) keep(p []byte) {
 	p = p[:min(int64(len(p)), maxLogFile-c.written)]
 	c.written += int64(len(p))
 	_, err := c.file.Write(p)
-	if c.written >= maxLogFile {
-		fmt.Fprintf(c.file, "\n[the rest is cut off: %d MiB are kept]\n", maxLogFile>>20)
+	if err == nil && c.written >= maxLogFile {
+		_, err = fmt.Fprintf(c.file, "\n[the rest is cut off: %d MiB are kept]\n", maxLogFile>>20)
 	}
 	if err != nil {
-		c.file = nil
+		c.file, c.fileErr = nil, err
 	}
 }
 
@@ -98,12 +101,12 @@ const codeCacheFull = " is full. Compiler has been disabled."
 func (c *capture) look(line string) {
 	c.findings.CodeCacheFull = c.findings.CodeCacheFull || strings.Contains(line, codeCacheFull)
 	if c.findings.OutOfMemory == "" && strings.Contains(line, "java.lang.OutOfMemoryError") {
-		c.findings.OutOfMemory = strings.TrimSpace(line)
+		c.findings.OutOfMemory = linux.Printable(strings.TrimSpace(line))
 	}
 	if c.findings.Fatal == "" {
 		for _, m := range fatalMarks {
 			if strings.Contains(line, m) {
-				c.findings.Fatal = strings.TrimSpace(strings.TrimLeft(line, "# "))
+				c.findings.Fatal = linux.Printable(strings.TrimSpace(strings.TrimLeft(line, "# ")))
 			}
 		}
 	}
@@ -111,6 +114,13 @@ func (c *capture) look(line string) {
 		c.isClosed = true
 		close(c.matched)
 	}
+}
+
+// lost is why the file does not have all of the log.
+func (c *capture) lost() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.fileErr
 }
 
 // result is what the log says so far, with its last n lines.
@@ -126,20 +136,30 @@ func (c *capture) result(n int) Findings {
 	f.LastLines = lines[max(0, len(lines)-n):]
 	for i, l := range f.LastLines {
 		if len(l) > maxLogLine {
-			f.LastLines[i] = strings.ToValidUTF8(l[:maxLogLine], "")
+			l = strings.ToValidUTF8(l[:maxLogLine], "")
 		}
+		f.LastLines[i] = linux.Printable(strings.TrimRight(l, "\r"))
 	}
 	return f
 }
 
-// openLog creates the file of a whole log; no name gives none.
+// openLog creates the file of a whole log, for the user alone; no name gives
+// none.
 func openLog(name string) (*os.File, error) {
 	if name == "" {
 		return nil, nil
 	}
-	f, err := os.OpenFile(name, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o644)
+	f, err := os.OpenFile(name, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("log of the application: %w", err)
+	}
+	// A file of an earlier trial keeps its mode.
+	if st, err := f.Stat(); err == nil && st.Mode().IsRegular() {
+		err = f.Chmod(0o600)
+		if err != nil {
+			f.Close()
+			return nil, fmt.Errorf("log of the application: %w", err)
+		}
 	}
 	return f, nil
 }

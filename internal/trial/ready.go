@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"tare/internal/load"
+	"tare.dev/tare/internal/load"
 )
 
 // Ready is how to tell that the application is ready.

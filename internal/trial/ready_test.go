@@ -3,6 +3,7 @@ package trial
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -11,7 +12,8 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"tare/internal/load"
+	"tare.dev/tare/internal/load"
+	"tare.dev/tare/internal/runner"
 )
 
 func TestParseReady(t *testing.T) {
@@ -65,16 +67,16 @@ func TestPortInUse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	addrs := localAddrs(Ready{}, []load.Target{target, target, {URL: "http://192.0.2.1:80/"}})
+	addrs := localAddrs(Ready{}, load.HTTP{Plan: load.Plan{Targets: []load.Target{target, target, {URL: "http://192.0.2.1:80/"}}}})
 	if len(addrs) != 1 {
 		t.Errorf("addresses %q", addrs)
 	}
 	var inUse *PortInUseError
-	if err := checkPorts(t.Context(), addrs); !errors.As(err, &inUse) || inUse.PID != os.Getpid() {
+	if err := checkPorts(t.Context(), runner.ThisHost(), addrs); !errors.As(err, &inUse) || !strings.HasPrefix(inUse.Who, fmt.Sprintf("process %d (", os.Getpid())) {
 		t.Errorf("got %v", err)
 	}
 	l.Close()
-	if err := checkPorts(t.Context(), addrs); err != nil {
+	if err := checkPorts(t.Context(), runner.ThisHost(), addrs); err != nil {
 		t.Errorf("free port: %v", err)
 	}
 }

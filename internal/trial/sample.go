@@ -5,9 +5,8 @@ import (
 	"sync"
 	"time"
 
-	"tare/internal/footprint"
-	"tare/internal/hotspot"
-	"tare/internal/runner"
+	"tare.dev/tare/internal/footprint"
+	"tare.dev/tare/internal/runner"
 )
 
 const (
@@ -19,18 +18,10 @@ const (
 	weighGrowth = 1.02
 )
 
-// WeighFunc takes the footprint of a process.
-type WeighFunc func(ctx context.Context, pid int) (*footprint.Footprint, error)
-
 // reading is one look at the group and the JVM's counters.
 type reading struct {
 	usage runner.Usage
-	gc    *hotspot.PerfCounters // nil: unknown
-}
-
-// refaults counts file pages read again after reclaim, in bytes.
-func (r reading) refaults(pageSize int64) int64 {
-	return pageSize * max(r.usage.Stat["workingset_refault_file"], r.usage.Stat["workingset_refault"])
+	gc    *runner.Counters // nil: unknown
 }
 
 // reclaimable is the page cache of the group.
@@ -44,19 +35,17 @@ func (r reading) need() int64 { return r.usage.UsageBytes - r.reclaimable() }
 
 // sampler watches a process until stop.
 type sampler struct {
+	host  runner.Host
 	proc  runner.Process
-	weigh WeighFunc
+	weigh bool // takes footprints
 
 	mu       sync.Mutex
-	perf     *hotspot.PerfFile
 	last     reading
 	mark     reading
-	markTime time.Time
-	markBusy busyTime
-	busyOK   bool
-	live     int64 // smallest UsedAfterGC since mark
-	heap     int64 // largest HeapUsed
-	needed   int64 // largest usage less page cache
+	markBusy *runner.Busy // nil: unknown
+	live     int64        // smallest UsedAfterGC since mark
+	heap     int64        // largest HeapUsed
+	needed   int64        // largest usage less page cache
 	peak     *footprint.Footprint
 	peakNeed int64 // usage less page cache at the peak footprint
 	peakMap  int64 // the group's mapped and anonymous pages at that moment
@@ -73,9 +62,9 @@ type sampler struct {
 }
 
 // startSampler watches proc; it ends with stop, or with the process.
-func startSampler(ctx context.Context, proc runner.Process, weigh WeighFunc) *sampler {
+func startSampler(ctx context.Context, host runner.Host, proc runner.Process, weigh bool) *sampler {
 	ctx, cancel := context.WithCancel(ctx)
-	s := &sampler{proc: proc, weigh: weigh, cancel: cancel, done: make(chan struct{}), markTime: time.Now()}
+	s := &sampler{host: host, proc: proc, weigh: weigh, cancel: cancel, done: make(chan struct{})}
 	go s.run(ctx)
 	return s
 }
@@ -100,11 +89,11 @@ func (s *sampler) run(ctx context.Context) {
 func (s *sampler) sample(ctx context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	u, err := s.proc.Usage()
+	u, err := s.proc.Usage(ctx)
 	if err != nil {
 		return
 	}
-	s.last = reading{usage: u, gc: s.counters()}
+	s.last = reading{usage: u, gc: s.counters(ctx)}
 	need := s.last.need()
 	s.needed = max(s.needed, need)
 	if gc := s.last.gc; gc != nil {
@@ -115,7 +104,7 @@ func (s *sampler) sample(ctx context.Context) {
 	}
 	now := time.Now()
 	due := len(s.trendDue) > 0 && now.After(s.trendDue[0])
-	if s.weigh != nil && (due || float64(need) > weighGrowth*float64(s.peakNeed) && now.After(s.nextTime)) {
+	if s.weigh && (due || float64(need) > weighGrowth*float64(s.peakNeed) && now.After(s.nextTime)) {
 		s.takeFootprint(ctx, due)
 	}
 }
@@ -131,7 +120,7 @@ func least(a, b int64) int64 {
 // takeFootprint takes one, also for the trend where one is due.
 func (s *sampler) takeFootprint(ctx context.Context, due bool) {
 	begin := time.Now()
-	f, err := s.weigh(ctx, s.proc.PID())
+	f, err := s.proc.Footprint(ctx)
 	cost := time.Since(begin)
 	s.nextTime = time.Now().Add(time.Duration(float64(cost) / weighShare))
 	if err != nil {
@@ -156,7 +145,7 @@ func (s *sampler) addTrend(f *footprint.Footprint, at time.Time) {
 // watchTrend has footprints taken at equal distances in a load that takes so
 // long, the first now, unless that costs too much of it.
 func (s *sampler) watchTrend(ctx context.Context, d time.Duration) {
-	if s.weigh == nil {
+	if !s.weigh {
 		return
 	}
 	s.mu.Lock()
@@ -210,20 +199,12 @@ func (s *sampler) mappedFiles() int64 {
 	return max(0, s.peak.DroppableBytes()-s.unpaid())
 }
 
-// counters reads the JVM's performance data; nil when there is none yet.
-func (s *sampler) counters() *hotspot.PerfCounters {
-	if s.perf == nil {
-		f, err := hotspot.OpenPerfData("/proc", s.proc.PID())
-		if err != nil {
-			return s.last.gc
-		}
-		s.perf = f
-	}
-	p, err := s.perf.Read()
+// counters reads the JVM's counters; nil when there are none yet.
+func (s *sampler) counters(ctx context.Context) *runner.Counters {
+	c, err := s.proc.Counters(ctx)
 	if err != nil {
 		return s.last.gc
 	}
-	c := p.Counters()
 	return &c
 }
 
@@ -232,8 +213,17 @@ func (s *sampler) begin(ctx context.Context) {
 	s.sample(ctx)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.mark, s.markTime, s.live, s.trendLive = s.last, time.Now(), 0, 0
-	s.markBusy, s.busyOK = readBusy(s.last.usage.CPUTime)
+	s.mark, s.live, s.trendLive = s.last, 0, 0
+	s.markBusy = s.busy(ctx)
+}
+
+// busy is nil where the machine does not tell.
+func (s *sampler) busy(ctx context.Context) *runner.Busy {
+	b, err := s.host.Busy(ctx)
+	if err != nil {
+		return nil
+	}
+	return &b
 }
 
 // window is what happened since begin, or since the start.
@@ -244,29 +234,35 @@ type window struct {
 	stalled     *time.Duration
 	refault     int64
 	others      float64 // share of the machine's processors
+	cpu         time.Duration
 }
 
 // end takes the last reading of a window. An ended JVM cannot be read: then
-// the last reading before counts.
-func (s *sampler) end(ctx context.Context, pageSize int64) window {
+// the last reading before counts, and the window ends with the process.
+func (s *sampler) end(ctx context.Context) window {
+	age := time.Duration(0)
 	select {
 	case <-s.proc.Done():
+		if u, err := s.proc.Usage(ctx); err == nil {
+			age = u.Age
+		}
 	default:
 		s.sample(ctx)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	w := window{length: time.Since(s.markTime), refault: s.last.refaults(pageSize) - s.mark.refaults(pageSize)}
+	age = max(age, s.last.usage.Age)
+	w := window{length: age - s.mark.usage.Age, cpu: s.last.usage.CPUTime - s.mark.usage.CPUTime, refault: s.last.usage.RefaultBytes - s.mark.usage.RefaultBytes}
 	if now := s.last.gc; now != nil {
-		t, n := now.GCTime(), now.GCCount()
+		t, n := now.GCTime, now.GCCount
 		if before := s.mark.gc; before != nil {
-			t, n = t-before.GCTime(), n-before.GCCount()
+			t, n = t-before.GCTime, n-before.GCCount
 		}
 		w.gcTime, w.collections = &t, n
 	}
 	w.stalled = stalledSince(s.mark, s.last)
-	if busy, ok := readBusy(s.last.usage.CPUTime); ok && s.busyOK {
-		w.others = busy.othersSince(s.markBusy)
+	if now := s.busy(ctx); now != nil && s.markBusy != nil {
+		w.others = now.OthersSince(*s.markBusy, w.cpu)
 	}
 	return w
 }
@@ -278,17 +274,8 @@ func (s *sampler) fail(err error) {
 	s.weighErr = err
 }
 
-// stop ends the sampling and removes nothing yet: the JVM may still run.
+// stop ends the sampling.
 func (s *sampler) stop() {
 	s.cancel()
 	<-s.done
-}
-
-// clean removes what a killed JVM left of its performance data, and closes it.
-func (s *sampler) clean() error {
-	if s.perf == nil {
-		return nil
-	}
-	defer s.perf.Close()
-	return s.perf.RemoveStale()
 }

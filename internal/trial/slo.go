@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"tare/internal/load"
+	"tare.dev/tare/internal/load"
 )
 
 // Metric is what a clause of an SLO looks at.
@@ -208,33 +208,91 @@ type Broken struct {
 	// Bar is what was asked for, in the metric's own unit, and Miss how far off
 	// it is, relative to the bar: 0.05 is 5 % beyond.
 	Bar, Miss float64
+	// Unmeasured says that the load did not tell what the clause looks at.
+	Unmeasured bool
 }
 
-// Check returns the clauses that do not hold. Clauses relative to a baseline
-// are left out where base is nil, and those about load where there was none.
+// Measures are what the load must measure for this objective.
+func (s SLO) Measures() load.Measures {
+	var m load.Measures
+	for _, c := range s {
+		m |= c.measures()
+	}
+	return m
+}
+
+func (c Clause) measures() load.Measures {
+	switch {
+	case c.Metric == Throughput || c.Metric == ErrorCount && c.Unit == Percent:
+		return load.Requests | load.Failures
+	case c.Metric == ErrorCount:
+		return load.Failures
+	}
+	return map[Metric]load.Measures{P50: load.P50, P90: load.P90, P99: load.P99, P999: load.P999, MeanTime: load.Mean, MaxTime: load.Max}[c.Metric]
+}
+
+// CheckLoader refuses a load that cannot tell what a clause looks at; l is nil
+// where there is none.
+func (s SLO) CheckLoader(l load.Loader) error {
+	for _, c := range s {
+		need := c.measures()
+		switch {
+		case need == 0:
+		case l == nil:
+			return fmt.Errorf("SLO clause %q looks at load, and there is none", c)
+		case need&^l.Measures() != 0:
+			return fmt.Errorf("SLO clause %q looks at %s, and %s does not tell it (it tells %s): ask for what it tells, or use another load",
+				c, need&^l.Measures(), l.Describe().Generator, l.Measures())
+		}
+	}
+	return nil
+}
+
+// Check returns the clauses that do not hold; one about load also does not hold
+// where what it looks at was not measured, and a load that did not come to its
+// end is one more. Clauses relative to a baseline are
+// left out where base is nil, and those about load where there was none.
 func (s SLO) Check(m Measured, base *Measured) []Broken {
 	var broken []Broken
+	if m.Load != nil && m.Load.Incomplete != "" {
+		broken = append(broken, Broken{Clause: Clause{Metric: ErrorCount}, Text: m.Load.Incomplete, Miss: math.Inf(1), Unmeasured: true})
+	}
 	for _, c := range s {
-		got, ok := m.value(c)
-		if !ok {
-			continue
-		}
-		bar := c.Value
-		if c.Unit == Ratio {
-			if base == nil {
-				continue
-			}
-			ref, ok := base.value(c)
-			if !ok || ref == 0 {
-				continue
-			}
-			bar *= ref
-		}
-		if !holds(got, c.Op, bar) {
-			broken = append(broken, Broken{Clause: c, Text: c.describe(got, bar), Bar: bar, Miss: miss(got, bar)})
+		if b, ok := c.check(m, base); !ok {
+			broken = append(broken, b)
 		}
 	}
 	return broken
+}
+
+func (c Clause) check(m Measured, base *Measured) (b Broken, holding bool) {
+	got, why := m.value(c)
+	if why == notAsked {
+		return b, true
+	}
+	if why != "" {
+		return c.unmeasured(why), false
+	}
+	bar := c.Value
+	if c.Unit == Ratio {
+		if base == nil {
+			return b, true
+		}
+		ref, why := base.value(c)
+		if why == notAsked || why == "" && ref == 0 {
+			return b, true
+		}
+		if why != "" {
+			return c.unmeasured("of the baseline: " + why), false
+		}
+		bar *= ref
+	}
+	return Broken{Clause: c, Text: c.describe(got, bar), Bar: bar, Miss: miss(got, bar)}, holds(got, c.Op, bar)
+}
+
+// unmeasured is a clause that does not hold because nobody can tell.
+func (c Clause) unmeasured(why string) Broken {
+	return Broken{Clause: c, Text: fmt.Sprintf("%s was not measured (%s): %s", c.Metric, c.text, why), Miss: math.Inf(1), Unmeasured: true}
 }
 
 func holds(got float64, op string, bar float64) bool {
@@ -258,35 +316,67 @@ func miss(got, bar float64) float64 {
 	return math.Abs(got-bar) / bar
 }
 
-// value is the measured value in the unit of the clause; a ratio's in the
-// metric's own unit.
-func (m Measured) value(c Clause) (float64, bool) {
-	if c.Metric == StartTime {
-		return m.Start.Seconds(), true
-	}
-	if c.Metric == JobTime {
-		return m.Time.Seconds(), m.Time > 0
-	}
-	l := m.Load
-	if l == nil {
-		return 0, false
+// notAsked is why a value is missing that nobody has to measure.
+const notAsked = "not asked for"
+
+// value is the measured value in the unit of the clause, a ratio's in the
+// metric's own unit; or why there is none.
+func (m Measured) value(c Clause) (v float64, why string) {
+	switch {
+	case c.Metric == StartTime:
+		return m.Start.Seconds(), ""
+	case c.Metric == JobTime && m.Time > 0:
+		return m.Time.Seconds(), ""
+	case c.Metric == JobTime || m.Load == nil || m.Load.Incomplete != "":
+		return 0, notAsked
+	case !m.Load.NoRequests && m.Load.Due == 0:
+		return 0, "no request was sent"
 	}
 	switch c.Metric {
 	case ErrorCount:
-		n := float64(l.Failed + l.Dropped)
-		if c.Unit == Percent {
-			if l.Due == 0 {
-				return 0, true
-			}
-			n = 100 * n / float64(l.Due)
-		}
-		return n, true
+		return errorsOf(m.Load, c.Unit)
 	case Throughput:
-		return l.Throughput(), true
+		return throughputOf(m.Load, c.Unit)
 	}
-	d := map[Metric]time.Duration{P50: l.Latency.P50, P90: l.Latency.P90, P99: l.Latency.P99,
-		P999: l.Latency.P999, MeanTime: l.Latency.Mean, MaxTime: l.Latency.Max}[c.Metric]
-	return d.Seconds(), true
+	return latencyOf(m.Load, c.Metric)
+}
+
+func errorsOf(l *load.Result, u Unit) (float64, string) {
+	n, measured := l.Unanswered()
+	switch {
+	case !measured:
+		return 0, "the load does not count failed requests"
+	case u == Percent && l.NoRequests:
+		return 0, "the load does not count requests"
+	case u == Percent:
+		return 100 * float64(n) / float64(l.Due), ""
+	}
+	return float64(n), ""
+}
+
+func throughputOf(l *load.Result, u Unit) (float64, string) {
+	v, measured := l.Throughput()
+	switch {
+	case !measured:
+		return 0, "the load does not count good answers"
+	case v == 0 && u == Ratio:
+		return 0, "no request was answered well"
+	}
+	return v, ""
+}
+
+func latencyOf(l *load.Result, m Metric) (float64, string) {
+	d, measured := map[Metric]load.Time{P50: l.Latency.P50, P90: l.Latency.P90, P99: l.Latency.P99,
+		P999: l.Latency.P999, MeanTime: l.Latency.Mean, MaxTime: l.Latency.Max}[m].Value()
+	switch {
+	case measured:
+		return d.Seconds(), ""
+	case l.NoLatency != "":
+		return 0, l.NoLatency
+	case l.OK == 0:
+		return 0, "no request was answered well"
+	}
+	return 0, "the load does not tell it"
 }
 
 func (c Clause) describe(got, bar float64) string {

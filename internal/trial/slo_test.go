@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"tare/internal/load"
+	"tare.dev/tare/internal/load"
 )
 
 func TestParseSLO(t *testing.T) {
@@ -90,6 +90,6 @@ func FuzzParseSLO(f *testing.F) {
 
 // loadResult is ten seconds of load.
 func loadResult(ok, failed int64, p99 time.Duration) *load.Result {
-	return &load.Result{Due: ok + failed, Sent: ok + failed, OK: ok, Failed: failed, Elapsed: 10 * time.Second, Latency: load.Latency{P99: p99},
+	return &load.Result{Due: ok + failed, Sent: ok + failed, OK: ok, Failed: failed, Elapsed: 10 * time.Second, Latency: load.Latency{P99: load.TimeOf(p99)},
 		Errors: map[string]int64{"HTTP 503": failed}}
 }

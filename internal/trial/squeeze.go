@@ -2,11 +2,10 @@ package trial
 
 import (
 	"context"
-	"os"
 	"time"
 
-	"tare/internal/load"
-	"tare/internal/runner"
+	"tare.dev/tare/internal/load"
+	"tare.dev/tare/internal/runner"
 )
 
 const (
@@ -33,7 +32,7 @@ const (
 // that it maps. It does so after the measurement, which it would spoil, and where
 // the objective holds; 0 is unknown, also where it would take too long.
 func (t *run) squeeze(ctx context.Context, u runner.Usage) int64 {
-	if !t.spec.Squeeze || t.load == nil || t.ended || t.load.Throughput() <= 0 || len(t.broken(*t.load)) > 0 {
+	if !t.spec.Squeeze || t.load == nil || !t.spec.Loader.InMoments() || t.ended || answersPerSecond(*t.load) <= 0 || len(t.broken(*t.load)) > 0 {
 		return 0
 	}
 	t.stage(Squeezing)
@@ -48,7 +47,7 @@ func (t *run) squeeze(ctx context.Context, u runner.Usage) int64 {
 		}
 		limit -= int64(max(squeezeStep*float64(limit), squeezePart*float64(held.reclaimable())))
 		// Below it would be killed; on cgroup v1 nothing more can be reclaimed: EBUSY.
-		if limit < max(runner.MinMemoryBytes, held.need()) || t.proc.SetMemoryLimit(limit) != nil {
+		if limit < max(runner.MinMemoryBytes, held.need()) || t.proc.SetMemoryLimit(ctx, limit) != nil {
 			return max(held.reclaimable(), t.sampler.mappedFiles())
 		}
 		now, ok := t.keepsUp(ctx, limit)
@@ -67,16 +66,16 @@ func (t *run) squeeze(ctx context.Context, u runner.Usage) int64 {
 // what the group used then. It tries once more where it was not: a moment is
 // short, and chance has a part in it.
 func (t *run) keepsUp(ctx context.Context, limit int64) (reading, bool) {
-	bar := squeezeSpeed * t.load.Throughput()
-	slice := time.Duration(squeezeRequests / t.load.Throughput() * float64(time.Second))
+	bar := squeezeSpeed * answersPerSecond(*t.load)
+	slice := time.Duration(squeezeRequests / answersPerSecond(*t.load) * float64(time.Second))
 	slice = min(max(slice, leastSlice), mostSlice)
-	before, ok := t.read()
+	before, ok := t.read(ctx)
 	for tries := 0; ok && tries < 2; tries++ {
 		l, served := t.loadBriefly(ctx, slice)
 		var after reading
-		after, ok = t.read()
-		hurt := Evidence{LimitBytes: limit, Window: l.Elapsed, Stalled: stalledSince(before, after), RefaultBytes: refaultsSince(before, after)}.reclaimed()
-		if ok && served && (l.Throughput() >= bar || !hurt) && !t.muchWorse(l, hurt) {
+		after, ok = t.read(ctx)
+		hurt := Evidence{LimitBytes: limit, Window: l.Elapsed, Stalled: stalledSince(before, after), RefaultBytes: after.usage.RefaultBytes - before.usage.RefaultBytes}.reclaimed()
+		if ok && served && (answersPerSecond(l) >= bar || !hurt) && !t.muchWorse(l, hurt) {
 			return after, true
 		}
 		before = after
@@ -91,7 +90,7 @@ func (t *run) loadBriefly(ctx context.Context, d time.Duration) (load.Result, bo
 	ctx, cancel := context.WithTimeout(ctx, 2*d+leastSlice)
 	defer cancel()
 	l, err := t.spec.Loader.Load(ctx, d)
-	return l, err == nil && l.Throughput() >= leastSpeed*t.load.Throughput()
+	return l, err == nil && answersPerSecond(l) >= leastSpeed*answersPerSecond(*t.load)
 }
 
 // muchWorse says that an answer failed or that, as reclaim hurts, answers break
@@ -110,14 +109,15 @@ func (t *run) broken(l load.Result) []Broken {
 	return t.spec.SLO.Check(Measured{Load: &l, Start: t.ready}, t.spec.Baseline)
 }
 
-func (t *run) read() (reading, bool) {
-	u, err := t.proc.Usage()
-	return reading{usage: u}, err == nil
+// answersPerSecond is 0 where that was not measured.
+func answersPerSecond(l load.Result) float64 {
+	v, _ := l.Throughput()
+	return v
 }
 
-func refaultsSince(before, after reading) int64 {
-	size := int64(os.Getpagesize())
-	return after.refaults(size) - before.refaults(size)
+func (t *run) read(ctx context.Context) (reading, bool) {
+	u, err := t.proc.Usage(ctx)
+	return reading{usage: u}, err == nil
 }
 
 // stalledSince is nil where the kernel does not tell.

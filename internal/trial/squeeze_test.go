@@ -4,10 +4,10 @@ import (
 	"testing"
 	"time"
 
-	"tare/internal/footprint"
-	"tare/internal/jvmtest"
-	"tare/internal/load"
-	"tare/internal/runner"
+	"tare.dev/tare/internal/footprint"
+	"tare.dev/tare/internal/load"
+	"tare.dev/tare/internal/runner"
+	"tare.dev/tare/internal/testkit/jvmtest"
 )
 
 // Of the page cache an application needs a part, and the trial is judged as if

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"tare/internal/footprint"
+	"tare.dev/tare/internal/footprint"
 )
 
 // Growth is a part of the memory that grew through the load without a sign of

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"tare/internal/footprint"
+	"tare.dev/tare/internal/footprint"
 )
 
 const mb = 1 << 20

@@ -8,13 +8,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"sync"
 	"time"
 
-	"tare/internal/footprint"
-	"tare/internal/load"
-	"tare/internal/runner"
+	"tare.dev/tare/internal/footprint"
+	"tare.dev/tare/internal/load"
+	"tare.dev/tare/internal/runner"
 )
 
 // Defaults of a Spec.
@@ -43,9 +42,7 @@ type Spec struct {
 	Job bool
 	// Loader is nil where no load is put: the application then idles for
 	// Duration.
-	Loader Loader
-	// Targets are the load's, for the check that their ports are free.
-	Targets  []load.Target
+	Loader   load.Loader
 	Warmup   time.Duration
 	Duration time.Duration
 	SLO      SLO
@@ -62,14 +59,16 @@ type Spec struct {
 	LogFile string
 	// StopGrace is how long the application has to end after SIGTERM.
 	StopGrace time.Duration
-	// Weigh takes footprints; nil takes none.
-	Weigh WeighFunc
+	// Weigh says that footprints are taken.
+	Weigh bool
+	// NoHugePages is as in runner.Spec.
+	NoHugePages bool
 	// Squeeze asks for Result.CacheBytes of an application that serves its
-	// load. The Loader must do with moments of it.
+	// load; only a Loader whose load comes in moments can tell.
 	Squeeze bool
 	// Inspect is called at the end of the load, after the last footprint;
 	// nil is nobody.
-	Inspect func(ctx context.Context, pid int)
+	Inspect func(ctx context.Context, p runner.Process)
 	// Stage is told what the trial does at the moment; nil is nobody.
 	Stage func(Stage)
 }
@@ -105,13 +104,13 @@ type Result struct {
 	// PeakBytes is the group's highest usage; NeededBytes its highest usage
 	// less page cache, of all samples.
 	PeakBytes, NeededBytes int64
-	// CacheBytes is the page cache that the application could not do without
-	// under its load, by lowering its limit after the measurement; 0 where that
+	// CacheBytes is the page cache that the application needs under its load.
+	// It is found by lowering the limit after the measurement; 0 where that
 	// was not done.
 	CacheBytes int64
-	// LiveBytes is the least heap that a collection left during the load,
-	// an upper bound of the live set; 0 when there was none. HeapBytes is
-	// the most heap that was seen used.
+	// LiveBytes is the least heap that a collection left during the load. It
+	// is an upper bound of the live set, and 0 when no collection ran.
+	// HeapBytes is the highest heap usage that was seen.
 	LiveBytes, HeapBytes int64
 	// GCShare and StallShare are nil where unknown.
 	GCShare, StallShare *float64
@@ -122,7 +121,10 @@ type Result struct {
 	RefaultBytes int64
 	Throttled    time.Duration
 	CPUTime      time.Duration
-	Exit         runner.Exit
+	// LoadCPUTime is the processor time that the application used during the
+	// measured load; 0 without load.
+	LoadCPUTime time.Duration `json:",omitempty"`
+	Exit        runner.Exit
 	// Ended says that the application ended without being asked to.
 	Ended bool
 	// Peak and End are footprints near the highest usage less page cache, and
@@ -140,7 +142,7 @@ type Result struct {
 	Stat map[string]int64
 	// CodeCacheFull is as in Findings.
 	CodeCacheFull bool `json:",omitempty"`
-	// Log is the end of the application's output, without it there is "".
+	// Log is the last lines of the application's output.
 	Log []string
 	// Warnings are things that could not be measured.
 	Warnings []string
@@ -164,11 +166,11 @@ var errEnded = errors.New("the application ended")
 var errNotReady = errors.New("not ready in time")
 
 // Run makes one trial. Whatever the application does is a Result; an error
-// says that no trial could be made (PortInUseError, ErrTarget,
+// says that no trial could be made (PortInUseError, load.ErrTarget,
 // runner.ErrUnavailable), or that ctx ended. The application has ended and its
 // group is removed when Run returns.
 func Run(ctx context.Context, r runner.Runner, s Spec) (res *Result, err error) {
-	if err := checkPorts(ctx, localAddrs(s.Ready, s.Targets)); err != nil {
+	if err := checkPorts(ctx, r, localAddrs(s.Ready, s.Loader)); err != nil {
 		return nil, err
 	}
 	file, err := openLog(s.LogFile)
@@ -179,18 +181,20 @@ func Run(ctx context.Context, r runner.Runner, s Spec) (res *Result, err error) 
 	log := newCapture(file, s.Ready.log)
 	begin := time.Now()
 	proc, err := r.Start(ctx, runner.Spec{Args: s.Args, Env: s.Env, Dir: s.Dir,
-		Cold: runner.Cold{JavaHome: s.JavaHome, Files: s.Files}, Stdout: log.stream(), Stderr: log.stream(), Limits: s.Limits})
+		Cold: runner.Cold{JavaHome: s.JavaHome, Files: s.Files}, Stdout: log.stream(), Stderr: log.stream(), Limits: s.Limits,
+		NoHugePages: s.NoHugePages})
 	if err != nil {
 		return nil, fmt.Errorf("start of %s: %w", s.Args[0], err)
 	}
 	defer func() { err = errors.Join(err, proc.Close()) }()
-	t := &run{spec: s, proc: proc, log: log, begin: begin}
+	t := &run{spec: s, host: r, proc: proc, log: log, begin: begin}
 	return t.do(ctx)
 }
 
 // run is a trial under way.
 type run struct {
 	spec    Spec
+	host    runner.Host
 	proc    runner.Process
 	log     *capture
 	begin   time.Time
@@ -207,7 +211,7 @@ type run struct {
 }
 
 func (t *run) do(ctx context.Context) (*Result, error) {
-	t.sampler = startSampler(ctx, t.proc, t.spec.Weigh)
+	t.sampler = startSampler(ctx, t.host, t.proc, t.spec.Weigh)
 	err := t.serve(ctx)
 	t.sampler.stop()
 	select {
@@ -215,16 +219,15 @@ func (t *run) do(ctx context.Context) (*Result, error) {
 		t.ended = true
 	default:
 	}
-	usage, usageErr := t.proc.Usage()
+	usage, usageErr := t.proc.Usage(ctx)
 	cache := t.squeeze(ctx, usage)
 	t.stage(Stopping)
 	// The measurement is over: without its limit the application ends
 	// sooner, and in good order.
-	liftErr := t.proc.SetMemoryLimit(0)
+	liftErr := t.proc.SetMemoryLimit(ctx, 0)
 	if stopErr := t.proc.Stop(ctx, t.grace()); err == nil && ctx.Err() == nil {
 		err = stopErr
 	}
-	cleanErr := t.sampler.clean()
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
@@ -233,8 +236,11 @@ func (t *run) do(ctx context.Context) (*Result, error) {
 	}
 	res := t.result(usage)
 	res.CacheBytes = cache
-	if err := errors.Join(cleanErr, liftErr); err != nil {
-		res.Warnings = append(res.Warnings, "after the trial: "+err.Error())
+	if err := t.log.lost(); err != nil {
+		res.Warnings = append(res.Warnings, "the rest of the application's log is not kept: "+err.Error())
+	}
+	if liftErr != nil {
+		res.Warnings = append(res.Warnings, "after the trial: "+liftErr.Error())
 	}
 	return res, nil
 }
@@ -266,7 +272,7 @@ func (t *run) serve(ctx context.Context) error {
 	}()
 	err := t.phases(alive)
 	if t.window.length == 0 {
-		t.window = t.sampler.end(ctx, int64(os.Getpagesize()))
+		t.window = t.sampler.end(ctx)
 	}
 	if errors.Is(err, errNotReady) || errors.Is(err, errJobTime) || errors.Is(context.Cause(alive), errEnded) {
 		return nil
@@ -311,19 +317,19 @@ func (t *run) phases(ctx context.Context) error {
 }
 
 func (t *run) closeWindow(ctx context.Context) {
-	t.window = t.sampler.end(ctx, int64(os.Getpagesize()))
+	t.window = t.sampler.end(ctx)
 	if ctx.Err() != nil {
 		return
 	}
-	if t.spec.Weigh != nil {
-		if f, err := t.spec.Weigh(ctx, t.proc.PID()); err == nil {
+	if t.spec.Weigh {
+		if f, err := t.proc.Footprint(ctx); err == nil {
 			t.end, t.growth = f, t.sampler.growths(f)
 		} else {
 			t.sampler.fail(err)
 		}
 	}
 	if t.spec.Inspect != nil {
-		t.spec.Inspect(ctx, t.proc.PID())
+		t.spec.Inspect(ctx, t.proc)
 	}
 }
 
@@ -349,7 +355,7 @@ func (t *run) awaitReady(ctx context.Context) error {
 // take the time, false when ctx ends first.
 func (t *run) losePatience(ctx context.Context) bool {
 	for wait := t.spec.Patience - time.Since(t.begin); sleep(ctx, wait) == nil; wait = patiencePoll {
-		w := t.sampler.end(ctx, int64(os.Getpagesize()))
+		w := t.sampler.end(ctx)
 		if _, lost := whereTimeWent(Evidence{LimitBytes: t.spec.Limits.MemoryBytes, Window: w.length, GCTime: w.gcTime, Stalled: w.stalled, RefaultBytes: w.refault}); lost {
 			t.waited = time.Since(t.begin).Round(time.Second)
 			return true
@@ -382,7 +388,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 // result judges by the usage that was read before the application was stopped.
 func (t *run) result(u runner.Usage) *Result {
 	e := Evidence{
-		LimitBytes: t.spec.Limits.MemoryBytes, OOMKills: u.OOMKills, Ended: t.ended, Exit: t.proc.Exit(),
+		LimitBytes: t.spec.Limits.MemoryBytes, OOMKills: u.OOMKills, LimitHits: u.LimitHits, Ended: t.ended, Exit: t.proc.Exit(),
 		Ready: t.ready > 0, ReadyAfter: t.ready, ReadyTimeout: cmp.Or(t.waited, t.readyTimeout()), Log: t.log.result(logLines),
 		Window: t.window.length, GCTime: t.window.gcTime, Collections: t.window.collections,
 		Stalled: t.window.stalled, RefaultBytes: t.window.refault, Others: t.window.others, Load: t.load,
@@ -400,6 +406,9 @@ func (t *run) result(u runner.Usage) *Result {
 		Exit: e.Exit, Ended: e.Ended, Peak: t.sampler.peak, End: t.end, Stat: u.Stat, Log: e.Log.LastLines,
 		Narrow: e.NarrowMiss(), Broken: e.Broken, Others: e.Others, UnpaidBytes: t.sampler.unpaid(), Growth: t.growth,
 		CodeCacheFull: e.Log.CodeCacheFull,
+	}
+	if t.load != nil {
+		res.LoadCPUTime = t.window.cpu
 	}
 	res.Verdict, res.Evidence = Judge(e)
 	if share, ok := e.GCShare(); ok {

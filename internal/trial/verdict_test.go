@@ -15,11 +15,12 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"tare/bench/results"
-	"tare/internal/footprint"
-	"tare/internal/jvmtest"
-	"tare/internal/load"
-	"tare/internal/runner"
+	"tare.dev/tare/internal/footprint"
+	"tare.dev/tare/internal/load"
+	"tare.dev/tare/internal/runner"
+	"tare.dev/tare/internal/testkit/alone"
+	"tare.dev/tare/internal/testkit/jvmtest"
+	"tare.dev/tare/internal/testkit/results"
 )
 
 var (
@@ -178,12 +179,11 @@ func (l labelled) spec(t *testing.T, home, jar string) Spec {
 	if l.grows != "" { // what grows by warming up must be the smaller part
 		duration = 8 * time.Second
 	}
-	targets := []load.Target{target}
 	return Spec{
 		Args: append(args, l.args...), Env: os.Environ(), Dir: t.TempDir(), Limits: runner.Limits{MemoryBytes: l.limit << 20},
-		Ready: ready, ReadyTimeout: timeout, Targets: targets, SLO: objective, JavaHome: home, Files: []string{jar},
-		Loader:   HTTPLoad{load.Plan{Targets: targets, Concurrency: 4, Timeout: 5 * time.Second}},
-		Duration: duration, Weigh: Weigh, StopGrace: 20 * time.Second,
+		Ready: ready, ReadyTimeout: timeout, SLO: objective, JavaHome: home, Files: []string{jar},
+		Loader:   load.HTTP{Plan: load.Plan{Targets: []load.Target{target}, Concurrency: 4, Timeout: 5 * time.Second}},
+		Duration: duration, Weigh: true, StopGrace: 20 * time.Second,
 	}
 }
 
@@ -304,8 +304,10 @@ func TestPatience(t *testing.T) {
 	}
 }
 
+// testRunner is for trials, which measure.
 func testRunner(t *testing.T) runner.Runner {
 	t.Helper()
+	alone.Measures(t, "control groups")
 	r, err := runner.NewCgroup(runner.CgroupOptions{})
 	if err != nil {
 		t.Fatal(err)

@@ -19,9 +19,9 @@ import (
 	"syscall"
 	"time"
 
-	"tare/internal/cachedir"
-	"tare/internal/deathsig"
-	"tare/scripts"
+	"tare.dev/tare/internal/cachedir"
+	"tare.dev/tare/internal/deathsig"
+	"tare.dev/tare/scripts"
 )
 
 // Options describes the machine. The zero value is a usable one.

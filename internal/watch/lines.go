@@ -8,9 +8,9 @@ import (
 	"io"
 	"strconv"
 
-	"tare/internal/footprint"
-	"tare/internal/linux"
-	"tare/internal/report"
+	"tare.dev/tare/internal/footprint"
+	"tare.dev/tare/internal/linux"
+	"tare.dev/tare/internal/report"
 )
 
 // headerEvery is how many lines share one header.

@@ -9,9 +9,9 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
-	"tare/internal/footprint"
-	"tare/internal/linux"
-	"tare/internal/report"
+	"tare.dev/tare/internal/document"
+	"tare.dev/tare/internal/footprint"
+	"tare.dev/tare/internal/linux"
 )
 
 // maxPoints bounds the history: more than any screen is wide.
@@ -66,7 +66,7 @@ type Model struct {
 	live, shown   picture // shown stays behind while paused
 	paused        bool
 	width, height int
-	style         report.Style
+	style         document.Style
 	record        string // name of the record, "" is none
 	interval      time.Duration
 	next          tea.Cmd
@@ -86,7 +86,7 @@ type weighed struct {
 // NewModel is a screen that shows a first footprint; next waits for the one
 // after it. The record is the name of the file that the session records to,
 // or empty.
-func NewModel(first *footprint.Footprint, next func() (*footprint.Footprint, error), interval time.Duration, record string, style report.Style) Model {
+func NewModel(first *footprint.Footprint, next func() (*footprint.Footprint, error), interval time.Duration, record string, style document.Style) Model {
 	m := Model{
 		live: picture{}.add(first), width: 80, height: 24,
 		style: style, record: record, interval: interval,

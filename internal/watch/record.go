@@ -8,7 +8,7 @@ import (
 	"io"
 	"os"
 
-	"tare/internal/footprint"
+	"tare.dev/tare/internal/footprint"
 )
 
 // Record appends footprints to a file, one line of JSON each.
@@ -16,9 +16,19 @@ import (
 // A line is one write at the end of the file, so that several may record into
 // one. A writer that is killed leaves at most its last line torn; who opens
 // the record next ends that line.
+//
+// A line is on the disk when Append returns, and a record has a bound: a watch
+// that nobody ends must not fill a disk.
 type Record struct {
 	file *os.File
+	left int64 // bytes that it may still grow by
+	most int64
+	sync bool // the file is a file, not a pipe or a terminal
 }
+
+// maxRecord bounds a record: some hundred thousand footprints, four days of one a
+// second.
+const maxRecord = 4 << 30
 
 // OpenRecord opens or makes the record at path. A file that holds anything
 // else is refused.
@@ -31,7 +41,16 @@ func OpenRecord(path string) (*Record, error) {
 		file.Close()
 		return nil, recordError(err)
 	}
-	return &Record{file}, nil
+	st, err := file.Stat()
+	if err != nil {
+		file.Close()
+		return nil, recordError(err)
+	}
+	r := &Record{file: file, most: maxRecord, left: maxRecord, sync: st.Mode().IsRegular()}
+	if r.sync {
+		r.left -= st.Size()
+	}
+	return r, nil
 }
 
 // recordError says what was to be done; the error itself names the file.
@@ -74,8 +93,19 @@ func (r *Record) Append(f *footprint.Footprint) error {
 	if err != nil {
 		return recordError(err)
 	}
-	if _, err := r.file.Write(append(line, '\n')); err != nil {
+	line = append(line, '\n')
+	if r.sync && int64(len(line)) > r.left {
+		return recordError(fmt.Errorf("%s has %d MiB, which is all that a record may have: name another file", r.file.Name(), r.most>>20))
+	}
+	if _, err := r.file.Write(line); err != nil {
 		return fmt.Errorf("%w\nwhat was recorded before stays readable", recordError(err))
+	}
+	r.left -= int64(len(line))
+	if !r.sync {
+		return nil
+	}
+	if err := r.file.Sync(); err != nil {
+		return recordError(err)
 	}
 	return nil
 }

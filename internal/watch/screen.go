@@ -9,8 +9,8 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
-	"tare/internal/footprint"
-	"tare/internal/report"
+	"tare.dev/tare/internal/document"
+	"tare.dev/tare/internal/footprint"
 )
 
 // framesPerSecond is how often the screen looks for something new to draw:
@@ -20,7 +20,7 @@ const framesPerSecond = 10
 // Screen shows a session on the terminal that in and out are, until a key, the
 // session, the JVM or ctx ends it; none of these is an error. The terminal is
 // then as it was before, and the last picture stands on it.
-func Screen(ctx context.Context, in io.Reader, out io.Writer, s *Session, interval time.Duration, record string, style report.Style) error {
+func Screen(ctx context.Context, in io.Reader, out io.Writer, s *Session, interval time.Duration, record string, style document.Style) error {
 	first, err := s.Next(ctx)
 	if err != nil {
 		if ctx.Err() != nil {

@@ -10,13 +10,13 @@ import (
 	"sync"
 	"time"
 
-	"tare/internal/footprint"
-	"tare/internal/hotspot"
-	"tare/internal/linux"
+	"tare.dev/tare/internal/footprint"
+	"tare.dev/tare/internal/linux"
+	"tare.dev/tare/internal/process"
 )
 
 // WeighFunc takes the footprint of the JVM under watch. It fails with
-// hotspot.ErrNoProcess once the JVM has ended.
+// process.ErrNoProcess once the JVM has ended.
 type WeighFunc func(context.Context) (*footprint.Footprint, error)
 
 // ErrEnded says that the JVM under watch has ended.
@@ -25,11 +25,11 @@ var ErrEnded = errors.New("has ended")
 // Of weighs the JVM that was found as target, as long as it is that one.
 // Nothing but what cannot change is kept from one weighing to the next: its
 // mappings and threads come and go. Full footprints are for a record.
-func Of(proc linux.FS, target *hotspot.Target, full bool) WeighFunc {
+func Of(proc linux.FS, target *process.Target, full bool) WeighFunc {
 	series := &footprint.Series{Full: full}
-	gone := fmt.Errorf("process %d (%s): %w", target.PID, target.Name, hotspot.ErrNoProcess)
+	gone := fmt.Errorf("process %d (%s): %w", target.PID, target.Name, process.ErrNoProcess)
 	return func(ctx context.Context) (*footprint.Footprint, error) {
-		now, err := hotspot.FindTarget(proc, target.PID)
+		now, err := target.Anew(proc)
 		if !target.StillThere(proc) {
 			return nil, gone
 		}
@@ -80,7 +80,7 @@ func (s *Session) Next(ctx context.Context) (*footprint.Footprint, error) {
 		}
 	}
 	f, err := s.Weigh(ctx)
-	if s.done > 0 && (errors.Is(err, hotspot.ErrNoProcess) || errors.Is(err, hotspot.ErrNotJVM)) {
+	if s.done > 0 && (errors.Is(err, process.ErrNoProcess) || errors.Is(err, process.ErrNotJVM)) {
 		// A dying process has no libjvm any more.
 		return nil, ErrEnded
 	}

@@ -9,9 +9,9 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 
-	"tare/internal/footprint"
-	"tare/internal/linux"
-	"tare/internal/report"
+	"tare.dev/tare/internal/footprint"
+	"tare.dev/tare/internal/linux"
+	"tare.dev/tare/internal/report"
 )
 
 const (

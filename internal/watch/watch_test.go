@@ -17,11 +17,12 @@ import (
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/ansi"
 
-	"tare/internal/footprint"
-	"tare/internal/hotspot"
-	"tare/internal/jvmtest"
-	"tare/internal/linux"
-	"tare/internal/report"
+	"tare.dev/tare/internal/document"
+	"tare.dev/tare/internal/footprint"
+	"tare.dev/tare/internal/linux"
+	"tare.dev/tare/internal/process"
+	"tare.dev/tare/internal/report"
+	"tare.dev/tare/internal/testkit/jvmtest"
 )
 
 var update = flag.Bool("update", false, "write golden files anew")
@@ -77,7 +78,7 @@ func at(second int) *footprint.Footprint {
 
 // screen is a model after so many seconds.
 func screen(seconds, width, height int) Model {
-	m := NewModel(at(0), nil, time.Second, "", report.Style{})
+	m := NewModel(at(0), nil, time.Second, "", document.Style{})
 	var next tea.Model = m
 	next, _ = next.Update(tea.WindowSizeMsg{Width: width, Height: height})
 	for i := 1; i <= seconds; i++ {
@@ -264,7 +265,7 @@ func series(n int, end error) WeighFunc {
 }
 
 func TestLines(t *testing.T) {
-	gone := fmt.Errorf("process 8913: %w", hotspot.ErrNoProcess)
+	gone := fmt.Errorf("process 8913: %w", process.ErrNoProcess)
 	var got bytes.Buffer
 	if err := Lines(t.Context(), &got, &Session{Weigh: series(22, gone), Ticks: ticks(30)}); err != nil {
 		t.Fatal(err)
@@ -292,10 +293,10 @@ func TestSession(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	// A JVM that was never there is an error, one that goes away is not.
-	if err := Lines(t.Context(), io.Discard, &Session{Weigh: series(0, hotspot.ErrNoProcess)}); !errors.Is(err, hotspot.ErrNoProcess) {
+	if err := Lines(t.Context(), io.Discard, &Session{Weigh: series(0, process.ErrNoProcess)}); !errors.Is(err, process.ErrNoProcess) {
 		t.Errorf("%v", err)
 	}
-	if err := Lines(t.Context(), io.Discard, &Session{Weigh: series(1, hotspot.ErrNotJVM), Ticks: ticks(9)}); err != nil {
+	if err := Lines(t.Context(), io.Discard, &Session{Weigh: series(1, process.ErrNotJVM), Ticks: ticks(9)}); err != nil {
 		t.Errorf("%v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -358,6 +359,28 @@ func TestRecord(t *testing.T) {
 	}
 }
 
+// A record that has its bound takes no more, and says so.
+func TestRecordBounded(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "r.jsonl")
+	if err := os.WriteFile(path, []byte(beginning), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(path, maxRecord-1); err != nil {
+		t.Fatal(err)
+	}
+	r, err := OpenRecord(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if err := r.Append(&footprint.Footprint{}); err == nil || !strings.Contains(err.Error(), "name another file") {
+		t.Errorf("error %v", err)
+	}
+	if st, err := os.Stat(path); err != nil || st.Size() > maxRecord {
+		t.Errorf("%d bytes, %v", st.Size(), err)
+	}
+}
+
 func TestRecordRefuses(t *testing.T) {
 	dir := t.TempDir()
 	foreign := filepath.Join(dir, "app.jar")
@@ -392,11 +415,11 @@ func TestRecordRefuses(t *testing.T) {
 // Weighings in a series agree with a single one, on a JVM that loads nothing
 // meanwhile.
 func TestOf(t *testing.T) {
-	for _, major := range []int{8, 17, 27} {
+	for _, major := range []int{8, 17, jvmtest.Newest(t)} {
 		t.Run(fmt.Sprint(major), func(t *testing.T) {
 			p := jvmtest.StartFiller(t, jvmtest.Java(t, major), []string{"-Xmx64m", "-XX:+UseSerialGC"}, 20, 100, 50)
 			proc := linux.NewFS("/proc")
-			target, err := hotspot.FindTarget(proc, p.PID())
+			target, err := process.Find(proc, p.PID())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -422,7 +445,7 @@ func TestOf(t *testing.T) {
 				t.Fatal(err)
 			}
 			<-p.Ended()
-			if _, err := weigh(t.Context()); !errors.Is(err, hotspot.ErrNoProcess) {
+			if _, err := weigh(t.Context()); !errors.Is(err, process.ErrNoProcess) {
 				t.Errorf("after its end: %v", err)
 			}
 		})
@@ -451,7 +474,7 @@ func TestSessionOfADyingJVM(t *testing.T) {
 	for i := range 6 {
 		p := jvmtest.StartFiller(t, jvmtest.Java(t, 17), []string{"-Xmx64m", "-XX:TieredStopAtLevel=1"}, 10, 10, 10)
 		proc := linux.NewFS("/proc")
-		target, err := hotspot.FindTarget(proc, p.PID())
+		target, err := process.Find(proc, p.PID())
 		if err != nil {
 			t.Fatal(err)
 		}

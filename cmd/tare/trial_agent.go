@@ -1,0 +1,97 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"tare.dev/tare/internal/remote"
+	"tare.dev/tare/internal/runner"
+)
+
+// tokenEnv is the variable that may hold the agent's token.
+const tokenEnv = "TARE_AGENT_TOKEN"
+
+// newTrialAgentCommand is the part of tare that runs trials for a client
+// elsewhere.
+func newTrialAgentCommand() *cobra.Command {
+	var address, tokenFile, parent string
+	cmd := &cobra.Command{
+		Use:   "trial-agent --listen unix:PATH",
+		Short: "Serve trials: start, limit and weigh what a client asks for",
+		Long: `Trial-agent starts processes in limited groups of this machine for a client that
+runs elsewhere. It serves HTTP on a unix socket that only its user can connect
+to, or on a port of the loopback. Clients need a token of 16 bytes or more: the
+first line of --token-file, or the variable ` + tokenEnv + `. Who has it can run
+any program as the agent's user.
+
+When a client is gone, the agent ends what it started for it. SIGTERM ends the
+agent and everything that it started.`,
+		Hidden: true,
+		Args:   cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			token, err := agentToken(tokenFile, os.Getenv(tokenEnv))
+			if err != nil {
+				return usageError(err)
+			}
+			return serveTrials(cmd.Context(), cmd.ErrOrStderr(), address, token, parent)
+		},
+	}
+	cmd.Flags().StringVar(&address, "listen", "", "unix:PATH, or a number of the loopback and a port, such as 127.0.0.1:7070")
+	cmd.Flags().StringVar(&tokenFile, "token-file", "", "file, the first line of which is the token")
+	cmd.Flags().StringVar(&parent, "cgroup-parent", "", "control group below which groups are made (default: this process's own)")
+	return cmd
+}
+
+// maxToken bounds the file of a token.
+const maxToken = 4096
+
+func agentToken(file, fromEnv string) (string, error) {
+	token := fromEnv
+	if file != "" {
+		f, err := os.Open(file)
+		if err != nil {
+			return "", fmt.Errorf("token: %w", err)
+		}
+		defer f.Close()
+		text, err := io.ReadAll(io.LimitReader(f, maxToken))
+		if err != nil {
+			return "", fmt.Errorf("token: %w", err)
+		}
+		token, _, _ = strings.Cut(string(text), "\n")
+	}
+	if token = strings.TrimSpace(token); token == "" {
+		return "", errors.New("no token: give --token-file, or set " + tokenEnv)
+	}
+	return token, nil
+}
+
+func serveTrials(ctx context.Context, stderr io.Writer, address, token, parent string) error {
+	r, err := openRunner(parent, stderr)
+	if err != nil {
+		return err
+	}
+	if closer, ok := r.(io.Closer); ok {
+		defer closer.Close()
+	}
+	return serveRunner(ctx, stderr, r, address, token)
+}
+
+// serveRunner serves until ctx ends, which is how an agent ends in good order.
+func serveRunner(ctx context.Context, stderr io.Writer, r runner.Runner, address, token string) error {
+	s, err := remote.NewServer(r, token)
+	if err != nil {
+		return usageError(err)
+	}
+	l, err := remote.Listen(address)
+	if err != nil {
+		return usageError(err)
+	}
+	fmt.Fprintf(stderr, "serving trials on %s, protocol %s\n", l.Addr(), remote.Version)
+	return s.Serve(ctx, l)
+}

@@ -1,0 +1,4 @@
+package document
+
+// Corpus is for tests of other packages' folders.
+var Corpus = corpus

@@ -1,0 +1,86 @@
+package fit
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"tare.dev/tare/internal/trial"
+)
+
+// TrainGrace is how long a JVM may take to write its class archive.
+const TrainGrace = 3 * time.Minute
+
+// trained is an archive and the option that made it, or without an option the
+// folder of extracted jars.
+type trained struct{ file, option string }
+
+// Train runs the application under load with ample memory and ends it in good
+// order, for only then the JVM writes its archive.
+func (t *trier) Train(ctx context.Context, s Setup, option string) (string, error) {
+	file := t.config.archiveFile(option)
+	if err := t.config.Runner.Remove(ctx, file); err != nil {
+		return "", fmt.Errorf("class archive of an earlier run: %w", err)
+	}
+	t.archives = append(t.archives, trained{file, option})
+	spec := t.spec(s.plus(Setup{Options: []string{strings.ReplaceAll(option, "{archive}", file)}}), t.config.AmpleBytes)
+	spec.StopGrace = TrainGrace
+	var err error
+	if spec.LogFile, err = t.config.reserve(trainingLog); err != nil {
+		return "", err
+	}
+	r, err := trial.Run(ctx, t.config.Runner, spec)
+	if err != nil {
+		return "", err
+	}
+	made, err := t.config.Runner.File(ctx, file)
+	if err != nil || made.Bytes == 0 {
+		return "", fmt.Errorf("%w: the training run was %s, %s", ErrNoArchive, r.Verdict, trial.ExitText(r.Exit))
+	}
+	if err := t.config.Runner.Flush(ctx, file); err != nil {
+		return "", fmt.Errorf("class archive: %w", err)
+	}
+	return file, nil
+}
+
+// Extract takes the application's jar apart, in the folder of archives.
+func (t *trier) Extract(context.Context) (string, error) {
+	dir := t.config.extractedDir()
+	if _, err := RemoveMade(dir); err != nil { // by this fit, before it was cut off
+		return "", fmt.Errorf("folder for extracted jars: %w", err)
+	}
+	jar, err := ExtractJars(t.config.jarPath(), dir)
+	if err == nil {
+		t.archives = append(t.archives, trained{file: dir})
+	}
+	return jar, err
+}
+
+// extractedDir is where the application's jar is taken apart.
+func (c Config) extractedDir() string { return filepath.Join(c.ArchiveDir, "extracted") }
+
+// archiveFile is the file that a training run with the option makes.
+func (c Config) archiveFile(option string) string {
+	suffix := ".jsa"
+	if strings.Contains(option, "AOT") {
+		suffix = ".aot"
+	}
+	return filepath.Join(c.ArchiveDir, "app"+suffix)
+}
+
+// keepArchives keeps what the recommendation uses of archives and extracted jars, and
+// removes the rest.
+func (t *trier) keepArchives(s Setup, ok bool) (archive, option string) {
+	for _, a := range t.archives {
+		switch {
+		case ok && a.option == "" && filepath.Dir(s.Jar) == a.file:
+		case ok && a.option != "" && strings.Contains(strings.Join(s.Options, "\n"), "="+a.file):
+			archive, option = a.file, strings.ReplaceAll(a.option, "{archive}", a.file)
+		case filepath.Dir(a.file) == t.config.ArchiveDir:
+			_, _ = RemoveMade(a.file) // what is left is in the fit's own folder
+		}
+	}
+	return archive, option
+}

@@ -1,0 +1,168 @@
+package fit
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"tare.dev/tare/internal/jarfile"
+	"tare.dev/tare/internal/jvmopts"
+	"tare.dev/tare/internal/load"
+	"tare.dev/tare/internal/outdir"
+	"tare.dev/tare/internal/runner"
+	"tare.dev/tare/internal/trial"
+)
+
+// Config says what to fit, and how to try it.
+type Config struct {
+	Runner  runner.Runner
+	Command jvmopts.Command
+	// Image is where the application is, nil on this machine. Command, Java
+	// and Env are then those inside; Dir is not.
+	Image *Image
+	// Given are the user's options, from all sources.
+	Given jvmopts.Options
+	Java  Java
+	// Machine is where the trials run, ReadAheadBytes how much the disk of the
+	// JDK reads at a time, 0 where that is not known; see Survey.
+	Machine        Machine
+	ReadAheadBytes int64
+	// Env is the application's environment, Dir its folder. AddedEnv is the
+	// part of it that was given for this application.
+	Env      []string
+	AddedEnv []string
+	Dir      string
+	// CPUs and Cpuset are as in runner.Limits.
+	CPUs   float64
+	Cpuset string
+
+	Ready        trial.Ready
+	ReadyTimeout time.Duration
+	// Job is as in trial.Spec.
+	Job      bool
+	Load     Load
+	Warmup   time.Duration
+	Duration time.Duration
+	SLO      trial.SLO
+
+	AmpleBytes int64
+	Levers     []Lever
+	// Terms are the terms of the search.
+	Terms
+
+	// Out keeps logs and footprints of all trials; nil keeps none.
+	Out *outdir.Dir
+	// ArchiveDir is where class archives are made; one that is part of the
+	// recommendation stays there. It is the path of an ArchiveDir.
+	ArchiveDir string
+	// Weigh says that footprints are taken.
+	Weigh bool
+	// Observe and Stage are told of each step; nil is nobody.
+	Observe func(Event)
+	Stage   func(trial.Stage)
+	// Journal keeps each step as it ends, and gives those of a fit that goes
+	// on; nil keeps nothing.
+	Journal Journal
+}
+
+// Image is the container image that an application is in.
+type Image struct {
+	Name string
+	// ID is the digest of all that is in it.
+	ID string
+	// Dir is the working directory inside.
+	Dir string
+	// Args are what follows the image's name in docker run.
+	Args []string `json:",omitempty"`
+	// ByVariable says that options go to the JVM by JAVA_TOOL_OPTIONS, for the
+	// image's command is not java's.
+	ByVariable bool `json:",omitempty"`
+}
+
+// Terms decide how far a search goes; all are as in Search, and Allow as in
+// Facts.
+type Terms struct {
+	Baselines     int
+	Confirmations int
+	MaxTrials     int           `json:",omitempty"`
+	Budget        time.Duration `json:",omitempty"`
+	Margin        float64       `json:",omitempty"`
+	Prefer        Prefer
+	HeapCurve     bool
+	Ablation      bool   `json:",omitempty"`
+	Seed          uint64 `json:",omitempty"`
+	Allow         []Mark `json:",omitempty"`
+}
+
+// Load is the load of a fit.
+type Load struct {
+	// Loader is nil where no load is put, and in the Config of a stored plan.
+	Loader load.Loader
+	// Description is the Loader's.
+	load.Description
+}
+
+// NewLoad is the load of a loader; nil is none.
+func NewLoad(l load.Loader) Load {
+	if l == nil {
+		return Load{}
+	}
+	return Load{l, l.Describe()}
+}
+
+// search is the search that the config asks for.
+func (c Config) search(t Trier) *Search {
+	facts := Facts{Release: jvmopts.ParseRelease(c.Java.Version), Given: c.Given, Allow: c.Allow, CPUs: c.CPUs, Nested: c.Image == nil && nestedJars(c.jarPath()),
+		ReadAheadBytes: c.ReadAheadBytes, Inherits: c.Runner != nil && strings.HasPrefix(c.Runner.Name(), "cgroup")}
+	return &Search{Trier: t, Levers: c.Levers, Facts: facts, AmpleBytes: c.AmpleBytes, Baselines: c.Baselines, Confirmations: c.Confirmations,
+		MaxTrials: c.MaxTrials, Budget: c.Budget, Margin: c.Margin, Prefer: c.Prefer, ShowFailure: true, Ablation: c.Ablation, HeapCurve: c.HeapCurve,
+		Seed: c.Seed, Observe: c.Observe}
+}
+
+// jarPath is the application's jar, or "".
+func (c Config) jarPath() string {
+	jar := c.Command.Jar()
+	if jar == "" {
+		return ""
+	}
+	return c.path(jar)
+}
+
+// path is a path that the command names.
+func (c Config) path(name string) string {
+	if filepath.IsAbs(name) {
+		return name
+	}
+	return filepath.Join(c.Dir, name)
+}
+
+// started is what runs with a setup, and its environment.
+func (c Config) started(s Setup) (args, env []string) {
+	env = slices.Concat(c.Env, s.Env)
+	if c.Image != nil && c.Image.ByVariable {
+		if len(s.Options) > 0 {
+			env = slices.DeleteFunc(env, func(e string) bool { return strings.HasPrefix(e, "JAVA_TOOL_OPTIONS=") })
+			env = append(env, "JAVA_TOOL_OPTIONS="+toolOptions(c.Env, s.Options))
+		}
+		return c.Command.With(), env
+	}
+	command := c.Command
+	command.Java = c.Java.Path
+	return s.Command(command), env
+}
+
+// files are the files that a command starts from, in the folder dir: those that it
+// names, and on this machine those that they name.
+func (c Config) files(command jvmopts.Command, dir string) []string {
+	files := command.Files()
+	for i, f := range files {
+		if !filepath.IsAbs(f) {
+			files[i] = filepath.Join(dir, f)
+		}
+	}
+	if c.Image != nil {
+		return files
+	}
+	return jarfile.Closure(files)
+}

@@ -1,0 +1,63 @@
+package fit
+
+import (
+	"archive/zip"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"tare.dev/tare/internal/jvmopts"
+	"tare.dev/tare/internal/trial"
+)
+
+// A small jar whose manifest names all that runs, as Quarkus makes it: its jars are
+// dropped from the page cache before a trial, and a fit does not go on once one of
+// them is another.
+func TestFilesOfTheManifestCount(t *testing.T) {
+	dir := t.TempDir()
+	lib := filepath.Join(dir, "lib", "a.jar")
+	touch(t, lib)
+	f, err := os.Create(filepath.Join(dir, "run.jar"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	z := zip.NewWriter(f)
+	w, err := z.Create("META-INF/MANIFEST.MF")
+	if err == nil {
+		_, err = io.WriteString(w, "Manifest-Version: 1.0\r\nClass-Path: lib/a.jar\r\n\r\n")
+	}
+	if err := errors.Join(err, z.Close(), f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	c := Config{Dir: dir, Java: Java{Path: "/jdk/bin/java"}}
+	if c.Command, err = jvmopts.Parse([]string{"java", "-jar", "run.jar"}); err != nil {
+		t.Fatal(err)
+	}
+	if c.SLO, err = trial.ParseSLO(trial.DefaultStartSLO); err != nil {
+		t.Fatal(err)
+	}
+	if files := (&trier{config: c}).spec(Setup{}, mib).Files; !slices.Contains(files, lib) {
+		t.Errorf("files of a trial: %q", files)
+	}
+	before, err := NewPlan(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(lib, []byte("another"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	after, err := NewPlan(c)
+	if d := before.Differences(after); err != nil || len(d) != 1 || !strings.Contains(d[0], "run.jar") {
+		t.Errorf("%q, %v", d, err)
+	}
+}
+
+func TestManyFilesAreNamedShortly(t *testing.T) {
+	if got := fileNames([]string{"a", "b", "c", "d", "e"}); got != "a, b, c and 2 more files" {
+		t.Error(got)
+	}
+}

@@ -1,0 +1,61 @@
+package fit
+
+import (
+	"errors"
+	"time"
+
+	"tare.dev/tare/internal/footprint"
+)
+
+// Result is the end of a fit.
+type Result struct {
+	Found
+	Time time.Time
+	Took time.Duration
+	// Config is what the fit was of.
+	Config Record
+	// RunnerName is the runner's Name.
+	RunnerName string
+	Machine    Machine
+	// Peak is the footprint of the confirming run that used most.
+	Peak *footprint.Footprint
+	// Archive is the class archive that the recommendation uses, and
+	// TrainOption the option that makes it; empty without one.
+	Archive, TrainOption string
+	// UnpaidBytes is the most that a confirming run did not pay for; see
+	// trial.Result.
+	UnpaidBytes int64
+	Warnings    []string
+}
+
+// Ended tells whether a fit that returned err came to its end, with an answer or
+// without one; else it was cut off.
+func Ended(err error) bool {
+	var baseline *BaselineError
+	var unconfirmed *UnconfirmedError
+	var budget *BudgetError
+	return err == nil || errors.As(err, &baseline) || errors.As(err, &unconfirmed) || errors.As(err, &budget)
+}
+
+// peakOf is the footprint of the run with the highest usage.
+func peakOf(runs []Trial) *footprint.Footprint {
+	var most int64
+	var f *footprint.Footprint
+	for _, t := range runs {
+		if t.Result != nil && t.Result.Peak != nil && t.PeakBytes > most {
+			most, f = t.PeakBytes, t.Result.Peak
+		}
+	}
+	return f
+}
+
+// unpaid is the most that a run did not pay for.
+func unpaid(runs []Trial) int64 {
+	var most int64
+	for _, t := range runs {
+		if t.Result != nil {
+			most = max(most, t.Result.UnpaidBytes)
+		}
+	}
+	return most
+}

@@ -1,0 +1,155 @@
+package fit
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"path/filepath"
+	"time"
+
+	"tare.dev/tare/internal/footprint"
+	"tare.dev/tare/internal/jvmopts"
+	"tare.dev/tare/internal/runner"
+	"tare.dev/tare/internal/trial"
+)
+
+const (
+	slowStart       = 10
+	slowJob         = 4
+	minReadyTimeout = 10 * time.Second
+	patience        = 4
+	minPatience     = 5 * time.Second
+)
+
+// trier makes real trials.
+type trier struct {
+	config   Config
+	archives []trained
+}
+
+// Try runs one trial.
+func (t *trier) Try(ctx context.Context, a Attempt) (Outcome, error) {
+	spec := t.spec(a.Setup, a.LimitBytes)
+	spec.SLO, spec.Baseline = t.config.SLO, a.Baseline
+	a.Limit(&spec)
+	spec.Probe = a.Phase == PhaseBaseline
+	spec.Squeeze = a.Squeeze
+	var err error
+	if spec.LogFile, err = t.config.reserve(trialFile(a.Number, ".log")); err != nil {
+		return Outcome{}, err
+	}
+	r, err := trial.Run(ctx, t.config.Runner, spec)
+	if err != nil {
+		return Outcome{}, err
+	}
+	for suffix, f := range map[string]*footprint.Footprint{"-peak.json": r.Peak, "-end.json": r.End} {
+		// The trial counts: a full disk loses its footprint alone.
+		if err := t.config.writeFootprint(trialFile(a.Number, suffix), f); err != nil {
+			r.Warnings = append(r.Warnings, fmt.Sprintf("a footprint is not in --out: %v", err))
+		}
+	}
+	return OutcomeOf(r), nil
+}
+
+// OutcomeOf is what the search has to know of a trial that was made.
+func OutcomeOf(r *trial.Result) Outcome {
+	o := Outcome{Passed: r.Passed(), Verdict: r.Verdict, Narrow: r.Narrow, Measured: r.Measured(), PeakBytes: r.PeakBytes,
+		NeededBytes: r.NeededBytes, LiveBytes: r.LiveBytes, HeapBytes: r.HeapBytes, UnpaidBytes: r.UnpaidBytes, CacheBytes: r.CacheBytes, Took: r.Took, Result: r}
+	if r.Load != nil {
+		o.Throughput, _ = r.Load.Throughput()
+	}
+	if len(r.Broken) == 1 {
+		o.AskedSpeed, o.AskedShare = asked(r.Broken[0])
+	}
+	return o
+}
+
+// asked is the speed that a clause asks for, and the same as a share of the
+// baseline's: 0 where it is about something else, or absolute.
+func asked(b trial.Broken) (speed, share float64) {
+	c := b.Clause
+	switch {
+	case b.Bar <= 0:
+		return 0, 0
+	case c.Metric == trial.Throughput:
+		speed, share = b.Bar, c.Value
+	case c.Metric == trial.JobTime:
+		speed, share = 1/b.Bar, 1/c.Value
+	}
+	if c.Unit != trial.Ratio {
+		share = 0
+	}
+	return speed, share
+}
+
+// Limit limits a trial: its memory and, after the baseline, its deadline, to a
+// multiple of the baseline's start, or of a job's time. An application that needs
+// so much longer is of no use; one that is seen to spend the time on reclaim or
+// collections is not waited for so long.
+func (a Attempt) Limit(spec *trial.Spec) {
+	spec.Limits.MemoryBytes = a.LimitBytes
+	if b := a.Baseline; b != nil {
+		late := max(slowStart*b.Start, slowJob*b.Time, minReadyTimeout)
+		if spec.ReadyTimeout == 0 || late < spec.ReadyTimeout {
+			spec.ReadyTimeout = late
+		}
+		spec.Patience = max(patience*b.Start, minPatience)
+	}
+}
+
+func (t *trier) spec(s Setup, limit int64) trial.Spec {
+	c := t.config
+	args, env := c.started(s)
+	dir := c.Dir
+	if c.Image != nil {
+		dir = c.Image.Dir
+	}
+	withAdded, _ := jvmopts.Parse(args)
+	files := c.files(withAdded, dir)
+	if s.Jar != "" {
+		files = append(files, filepath.Dir(s.Jar))
+	}
+	return trial.Spec{
+		Args: args, Env: env, Dir: dir,
+		Limits: runner.Limits{MemoryBytes: limit, CPUs: c.CPUs, Cpuset: c.Cpuset},
+		Ready:  c.Ready, ReadyTimeout: c.ReadyTimeout, Job: c.Job, Loader: c.Load.Loader,
+		Warmup: c.Warmup, Duration: c.Duration, JavaHome: c.Java.Home, Files: files, Weigh: c.Weigh, Stage: c.Stage, NoHugePages: s.NoHugePages,
+	}
+}
+
+// Files in Config.Out.
+const trainingLog = "training.log"
+
+// OutFiles are patterns of the files that a fit writes to Config.Out.
+var OutFiles = []string{"trial-[0-9]*.log", "trial-[0-9]*-peak.json", "trial-[0-9]*-end.json", trainingLog}
+
+func trialFile(number int, suffix string) string { return fmt.Sprintf("trial-%03d%s", number, suffix) }
+
+// reserve is the path of a file in Out that somebody else writes; "" without a
+// folder.
+func (c Config) reserve(name string) (string, error) {
+	if c.Out == nil {
+		return "", nil
+	}
+	return c.Out.Reserve(name)
+}
+
+// outPath is the path of a file in Out; "" without a folder.
+func (c Config) outPath(name string) string {
+	if c.Out == nil {
+		return ""
+	}
+	return c.Out.Path(name)
+}
+
+func (c Config) writeFootprint(name string, f *footprint.Footprint) error {
+	if c.Out == nil || f == nil {
+		return nil
+	}
+	return c.Out.Write(name, func(w io.Writer) error {
+		e := json.NewEncoder(w)
+		e.SetIndent("", "  ")
+		return e.Encode(f)
+	})
+}

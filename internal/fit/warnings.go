@@ -1,0 +1,76 @@
+package fit
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// warnings collects what the trials could not measure, each once, and what
+// stood in the way of measuring well.
+func warnings(f *Found) []string {
+	var out []string
+	seen := make(map[string]bool)
+	add := func(s string) {
+		if !seen[s] {
+			seen[s] = true
+			out = append(out, s)
+		}
+	}
+	disturbed := 0
+	var baselines []Trial
+	for _, t := range f.Trials {
+		if t.Result == nil {
+			continue
+		}
+		for _, w := range t.Result.Warnings {
+			add(w)
+		}
+		if t.Result.Others >= disturbingShare {
+			disturbed++
+		}
+		if t.Phase == PhaseBaseline {
+			baselines = append(baselines, t)
+		}
+	}
+	if slices.ContainsFunc(f.Confirmations, Trial.codeCacheFull) {
+		add("the code cache was full, and the JVM stopped to compile for a while: a larger -XX:ReservedCodeCacheSize helps")
+	}
+	for _, w := range growthWarnings(f.Confirmations) {
+		add(w)
+	}
+	if disturbed > 0 {
+		add(fmt.Sprintf("other processes took more than a tenth of the processors in %d of %d trials: rates are less certain", disturbed, len(f.Trials)))
+	}
+	if sp := spread(baselines); sp > maxSpread {
+		add(fmt.Sprintf("the fastest baseline was %.0f %% faster than the slowest", 100*sp))
+	}
+	return out
+}
+
+// growthWarnings tell of what grew steadily in half of the runs or more.
+func growthWarnings(runs []Trial) []string {
+	seen := map[string][]int64{}
+	for _, t := range runs {
+		if t.Result == nil {
+			continue
+		}
+		for _, g := range t.Result.Growth {
+			seen[g.Of] = append(seen[g.Of], g.PerSecond)
+		}
+	}
+	var out []string
+	for _, of := range slices.Sorted(maps.Keys(seen)) {
+		if paces := seen[of]; 2*len(paces) >= len(runs) {
+			slices.Sort(paces)
+			out = append(out, fmt.Sprintf("%s grew steadily in %d of %d confirming runs, by %.1f MiB per second: a leak, or a warm-up that had not ended. "+
+				"A longer run needs more: try a longer --duration", of, len(paces), len(runs), float64(paces[len(paces)/2])/mib))
+		}
+	}
+	return out
+}
+
+const (
+	disturbingShare = 0.1
+	largeReadAhead  = 1024
+)

@@ -1,0 +1,56 @@
+package jarfile
+
+import (
+	"archive/zip"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+)
+
+// jarWith writes a jar whose manifest has a Class-Path.
+func jarWith(t *testing.T, path, classPath string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	z := zip.NewWriter(f)
+	w, err := z.Create(manifestName)
+	if err == nil {
+		_, err = io.WriteString(w, "Manifest-Version: 1.0\r\nClass-Path: "+classPath+"\r\n\r\n")
+	}
+	if err := errors.Join(err, z.Close(), f.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The layout of Quarkus, and others: a small jar names all that runs.
+func TestClosure(t *testing.T) {
+	dir := t.TempDir()
+	in := func(names ...string) (out []string) {
+		for _, n := range names {
+			out = append(out, filepath.Join(dir, n))
+		}
+		return out
+	}
+	jarWith(t, filepath.Join(dir, "run.jar"), "lib/boot.jar lib/a%20b.jar http://example.com/x.jar bad%2 bad%zz gone.jar config/ file:/abs/c.jar")
+	jarWith(t, filepath.Join(dir, "lib/boot.jar"), "deep.jar ../run.jar")
+	jarWith(t, filepath.Join(dir, "lib/deep.jar"), "")
+	jarWith(t, filepath.Join(dir, "lib/a b.jar"), "")
+	want := append(in("run.jar", "lib/boot.jar", "lib/deep.jar", "lib/a b.jar", "gone.jar", "config"), "/abs/c.jar")
+	if got := Closure(in("run.jar")); !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got, want := Closure([]string{dir + "/lib/*"}), in("lib/a b.jar", "lib/boot.jar", "lib/deep.jar"); len(got) < 3 || !slices.Equal(got[:2], want[:2]) {
+		t.Errorf("%q", got)
+	}
+	if got := Closure([]string{"/nowhere/x.jar", "/nowhere/*"}); !slices.Equal(got, []string{"/nowhere/x.jar"}) {
+		t.Errorf("%q", got)
+	}
+}

@@ -1,0 +1,106 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+
+	"tare.dev/tare/internal/document"
+	"tare.dev/tare/internal/fit"
+	"tare.dev/tare/internal/shell"
+)
+
+// fitLevers are the levers that helped, and those that are not used.
+func fitLevers(r *fit.Result) []document.Block {
+	last := 0
+	var kept document.Items
+	for _, l := range r.Levers {
+		if !l.Kept {
+			continue
+		}
+		kept.Items = append(kept.Items, document.Item{
+			Marks: []document.Text{document.Plain(savedText(l, last))}, Title: document.Plain(l.Lever.Name),
+			Details: []document.Detail{{Text: document.Verbatim(shorten(setupText(l.Setup)))}, {Text: document.Plain(leverText(l.Lever)), Aside: true}},
+		})
+		last = l.Trial
+	}
+	out := []document.Block{heading("What helped, each on top of those above it")}
+	if len(kept.Items) > 0 {
+		out = append(out, kept)
+	} else {
+		out = append(out, document.Paragraph{Text: document.Plain("Nothing: the options as given are the best that was found.")})
+	}
+	var dropped document.List
+	for _, l := range r.Levers {
+		if !l.Kept && !strings.HasPrefix(l.Reason, "up to JDK") {
+			dropped.Items = append(dropped.Items, document.Join(document.Plain(l.Lever.Name+" "), document.Faint("("+l.Reason+")")))
+		}
+	}
+	if len(dropped.Items) > 0 {
+		out = append(out, document.Heading{Text: document.Plain("Not used"), Sub: true}, dropped)
+	}
+	return out
+}
+
+// savedText is what a lever saved; one that was tried together with the one
+// above it has no figure of its own.
+func savedText(l fit.LeverResult, last int) string {
+	if l.Trial == last {
+		return "with it"
+	}
+	return Limit(l.SavedBytes / MiB * MiB)
+}
+
+// leverText says why a lever helps, and what it costs.
+func leverText(l fit.Lever) string {
+	text := l.Why
+	for _, part := range [][2]string{{"cost", l.Cost}, {"breaks", l.Breaks}, {"undo", l.Undo}, {"options", string(l.Mark)}} {
+		if part[1] != "" {
+			text += "; " + part[0] + ": " + part[1]
+		}
+	}
+	return text
+}
+
+// setupText is what a setup adds, as words.
+func setupText(s fit.Setup) string {
+	words := append(append([]string{}, s.Env...), s.Options...)
+	if s.Jar != "" {
+		words = append(words, "-jar", s.Jar)
+	}
+	return shell.Words(words)
+}
+
+// fitEffects shows what each lever does by itself, as far as trials tell.
+func fitEffects(r *fit.Result) []document.Block {
+	t := document.Table{Columns: document.Columns(">saves", ">range", ">speed", "lever", "compared")}
+	for _, e := range r.Effects() {
+		spread, speed, how := "one trial each", "-", "added"
+		if e.Measured {
+			spread = fmt.Sprintf("%.1f to %.1f", float64(e.LowBytes)/MiB, float64(e.HighBytes)/MiB)
+		}
+		if e.Speed > 0 {
+			speed = fmt.Sprintf("%.2f", e.Speed)
+		}
+		if e.LeftOut {
+			how = "left out"
+		}
+		t.Row(document.Cells(Size(e.SavedBytes), spread, speed, cut(e.Lever.Lever.Name, 24), fmt.Sprintf("%s, %d × %d", how, len(e.With), len(e.Without)))...)
+	}
+	if len(t.Rows) == 0 {
+		return nil
+	}
+	return []document.Block{document.Heading{Text: document.Plain("What each does by itself: added to those above, or left out of all"), Sub: true}, t}
+}
+
+// shorten cuts the folder of an archive, which is shown whole further down.
+func shorten(options string) string {
+	words := strings.Fields(options)
+	for i, w := range words {
+		for _, o := range []string{"-XX:SharedArchiveFile=", "-XX:AOTCache="} {
+			if strings.HasPrefix(w, o) {
+				words[i] = o + "…" + w[strings.LastIndex(w, "/"):]
+			}
+		}
+	}
+	return strings.Join(words, " ")
+}

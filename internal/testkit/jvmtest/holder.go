@@ -1,0 +1,55 @@
+package jvmtest
+
+import (
+	"fmt"
+	"io"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// Holder is a JVM that takes memory as it is told, and knows how much.
+type Holder struct {
+	*Process
+	in    io.Writer
+	steps int
+}
+
+// StartHolder starts the holder of workloads.jar, and waits until its threads
+// stand.
+func StartHolder(t testing.TB, java string, options []string, threads int) *Holder {
+	t.Helper()
+	return StartHolderFrom(t, "", java, options, threads)
+}
+
+// StartHolderFrom does so from a shell, which first does something to itself
+// that the holder inherits: "ulimit -s 2048; ".
+func StartHolderFrom(t testing.TB, before, java string, options []string, threads int) *Holder {
+	t.Helper()
+	args := append([]string{"-c", before + `exec "$0" "$@"`, java, "-Xint"}, options...)
+	cmd := exec.Command("/bin/sh", append(args, "-jar", Jar(t, "workloads.jar"), "holder", strconv.Itoa(threads))...)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &Holder{Process: start(t, cmd), in: in}
+	h.Await(t, "ready")
+	return h
+}
+
+// Take has the holder do one step, such as "direct 1024" (the steps:
+// Holder.java), and returns how many bytes it has written for that.
+func (h *Holder) Take(t testing.TB, step string) int64 {
+	t.Helper()
+	if _, err := fmt.Fprintln(h.in, step); err != nil {
+		t.Fatalf("%s: %v\n%s", step, err, h.Output())
+	}
+	h.steps++
+	line := h.Await(t, fmt.Sprintf("step %d holds ", h.steps))
+	n, err := strconv.ParseInt(line[strings.LastIndexByte(line, ' ')+1:], 10, 64)
+	if err != nil {
+		t.Fatalf("%s: %v", step, err)
+	}
+	return n
+}
