@@ -67,4 +67,10 @@ public class KnownTruth {
     public Object ownState(PerThread state) {
         return state.own;
     }
+
+    /** Allocates nothing itself. */
+    @Benchmark
+    public void whileAProfilerAllocates() throws InterruptedException {
+        AllocatingProfiler.letAllocate();
+    }
 }
