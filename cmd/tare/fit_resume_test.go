@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -111,6 +112,11 @@ func TestFitGoesOnAfterAKill(t *testing.T) {
 
 // The end of the terminal ends a fit in good order, and leaves nothing.
 func TestFitEndsWithItsTerminal(t *testing.T) {
+	// Where the tests run under nohup, SIGHUP is ignored, and tare would inherit that:
+	// what is caught here is reset in it (execve(2)).
+	caught := make(chan os.Signal, 1)
+	signal.Notify(caught, syscall.SIGHUP)
+	defer signal.Stop(caught)
 	port := strconv.Itoa(jvmtest.FreePort(t))
 	cmd, rest, _ := startFit(t, "baseline", "--store", "none", "--load", "http://127.0.0.1:"+port+"/", "--duration", "10m", "--ample", "256m",
 		"--", jvmtest.Java(t, 17), "-jar", jvmtest.Jar(t, "workloads.jar"), "verdict", "ok", port)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -45,6 +47,10 @@ func runTests(m *testing.M) int {
 	return m.Run()
 }
 
+// tareTime is how long a process of tare may take in a test before it is killed: one
+// that does not end fails its test, and not all that come after it.
+const tareTime = 5 * time.Minute
+
 // tareCommand is tare as a process of its own, that ends with the test.
 func tareCommand(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
@@ -52,7 +58,9 @@ func tareCommand(t *testing.T, args ...string) *exec.Cmd {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), self, args...)
+	ctx, cancel := context.WithTimeout(t.Context(), tareTime)
+	t.Cleanup(cancel)
+	cmd := exec.CommandContext(ctx, self, args...)
 	cmd.Env = append(os.Environ(), runAsTare+"=1")
 	return cmd
 }
