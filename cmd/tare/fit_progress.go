@@ -135,7 +135,9 @@ func (p *progress) ended(e fit.Event) string {
 	if o.Measured.Start > 0 {
 		text += ", ready in " + report.Duration(o.Measured.Start)
 	}
-	if !e.Outcome.Passed && o.Narrow {
+	if o.SlowElsewhere {
+		text += " (not for want of memory)"
+	} else if !o.Passed && o.Narrow {
 		text += " (narrowly)"
 	}
 	return text

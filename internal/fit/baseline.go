@@ -104,6 +104,9 @@ func (s *Search) doubts(t Trial) bool {
 	if t.AskedShare <= 0 { // it was not, or was not to be as fast as a baseline
 		return false
 	}
+	if findsLimit(t.Phase) && t.enough() { // its speed does not matter
+		return false
+	}
 	last := 0
 	for _, t := range s.found.Trials {
 		if t.Phase == PhaseBaseline {

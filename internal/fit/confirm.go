@@ -78,7 +78,7 @@ func (s *Search) needSpread() int64 {
 	var low, high int64
 	for _, t := range s.found.Trials {
 		near := t.LimitBytes <= s.best.limit()*nearPercent/100
-		if t.Passed && near && t.Phase != PhaseBaseline && t.Setup.Same(s.best.setup) {
+		if t.enough() && near && t.Phase != PhaseBaseline && t.Setup.Same(s.best.setup) {
 			if high = max(high, t.NeededBytes); low == 0 || t.NeededBytes < low {
 				low = t.NeededBytes
 			}
@@ -120,7 +120,7 @@ type confirmation struct {
 	failed int64
 }
 
-func (c confirmation) passed() bool { return len(c.runs) > 0 && c.last().Passed }
+func (c confirmation) passed() bool { return len(c.runs) > 0 && c.last().enough() }
 
 func (c confirmation) last() Trial {
 	if len(c.runs) == 0 {
@@ -171,7 +171,11 @@ func (s *Search) speedMargin(setup Setup, c confirmation) int64 {
 	if slow.AskedShare > 0 {
 		asked = slow.AskedShare * s.bar.Speed()
 	}
-	lacks := asked*(1+spread(c.runs)) - slices.MinFunc(c.runs, slower).Speed()
+	slowest := slices.MinFunc(c.runs, slower)
+	if cost, known := s.memoryCost(slowest); known && cost < leastMemoryCost {
+		return 0 // more memory makes nothing faster
+	}
+	lacks := asked*(1+spread(c.runs)) - slowest.Speed()
 	rise := (Median(c.runs).Speed() - slow.Speed()) / float64(c.limit-slow.LimitBytes)
 	if lacks <= 0 || rise <= 0 {
 		return 0
@@ -213,7 +217,7 @@ func (s *Search) confirmAt(ctx context.Context, setup Setup, limit int64) ([]Tri
 			continue
 		}
 		next = first
-		if runs = append(runs, t); !t.Passed {
+		if runs = append(runs, t); !t.enough() {
 			break
 		}
 	}
@@ -228,6 +232,8 @@ func (s *Search) setAside(ctx context.Context, made Attempt, t Trial) (next Atte
 	next = made
 	next.Repeat = 1
 	switch {
+	case t.SlowElsewhere:
+		return made, false, nil
 	case made.Repeat == 0 && s.stray(t) && !s.lent:
 		s.lent = true // it may go on
 		s.note("the run passed with pages that another process paid for: it is set aside, and made again")
@@ -261,7 +267,7 @@ func (s *Search) showFailure(ctx context.Context) error {
 		return nil
 	}
 	t, err := s.once(ctx, Attempt{Phase: PhaseBelow, Setup: s.found.Setup, LimitBytes: limit})
-	if t.Passed {
+	if t.enough() {
 		s.note("a run at %d MiB passed, too: with more --trials a smaller limit may be found", limit/mib)
 	}
 	s.found.FailBelow = s.failBelow(s.found.Setup, s.found.LimitBytes)
@@ -282,7 +288,7 @@ func (s *Search) failBelow(setup Setup, limit int64) *Trial {
 	var nearest *Trial
 	for i := range s.found.Trials {
 		t := &s.found.Trials[i]
-		if t.Passed || t.LimitBytes >= limit || !t.Setup.Same(setup) {
+		if t.enough() || t.LimitBytes >= limit || !t.Setup.Same(setup) {
 			continue
 		}
 		if nearest == nil || t.LimitBytes > nearest.LimitBytes {

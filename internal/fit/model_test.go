@@ -3,6 +3,7 @@ package fit
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -513,8 +514,8 @@ func TestSpeedForeseesTheLimit(t *testing.T) {
 	}
 }
 
-// A machine that slows while runs confirm does not raise the limit: a baseline
-// beside a slow run tells.
+// A machine that slows while runs confirm does not raise the limit, nor is a run made
+// again for it: collections and reclaim took no more than before.
 func TestSlowerMachineRaisesNothing(t *testing.T) {
 	for slowsAfter := 12; slowsAfter < 17; slowsAfter++ {
 		m := newModel(rand.New(rand.NewPCG(4, 1)))
@@ -525,15 +526,17 @@ func TestSlowerMachineRaisesNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		checkFound(t, s, f)
-		beside := 0
-		for _, tr := range f.Trials[12:] {
-			if tr.Phase == PhaseBaseline {
-				beside++
+		slow := 0
+		for _, tr := range f.Confirmations {
+			if tr.SlowElsewhere {
+				slow++
 			}
 		}
-		// Each slow run has a baseline beside it, and is made again.
-		if slow := min(5, 17-slowsAfter); f.RaisedFrom != 0 || beside > slow || len(f.Trials) > 12+5+2*slow || len(f.FreshRuns()) != 5+beside {
-			t.Errorf("slower after %d: raised from %d MiB to %d; %d baselines beside runs, %d trials", slowsAfter, f.RaisedFrom/mib, f.LimitBytes/mib, beside, len(f.Trials))
+		if f.RaisedFrom != 0 || len(f.Trials) != 12+5 || slow != 17-slowsAfter || len(f.FreshRuns()) != 5 {
+			t.Errorf("slower after %d: raised from %d MiB to %d; %d runs slow, %d trials", slowsAfter, f.RaisedFrom/mib, f.LimitBytes/mib, slow, len(f.Trials))
+		}
+		if told := strings.HasPrefix(f.slowWarning(), fmt.Sprint(slow, " of 5 confirming runs")); told != (slow > 0) {
+			t.Errorf("slower after %d: %q", slowsAfter, f.slowWarning())
 		}
 	}
 }
@@ -578,9 +581,9 @@ func TestOneSlowMomentLowersNoBar(t *testing.T) {
 			t.Fatal(err)
 		}
 		first := rate(&f.Trials[0].Measured)
-		for i, bar := range h.bars[1:] { // the first may be the run that is made again beside that baseline
-			if bar < 0.95*first {
-				t.Errorf("slow from trial %d on: the %dth later trial is measured against %.0f a second, the first baseline made %.0f", from, i+2, bar, first)
+		for i, bar := range h.bars {
+			if i > 0 && bar < 0.95*first { // the first may be the run that is made again beside that baseline
+				t.Errorf("slow from trial %d on: the %dth later trial is measured against %.0f a second, the first baseline made %.0f", from, i+1, bar, first)
 				break
 			}
 		}
@@ -608,7 +611,7 @@ func TestFreshRunsAreAllCounted(t *testing.T) {
 		for _, tr := range f.Trials {
 			if tr.Phase == PhaseConfirm && tr.LimitBytes == f.LimitBytes {
 				made++
-				if tr.Passed {
+				if tr.enough() {
 					passed++
 				}
 			}
@@ -646,7 +649,7 @@ func TestBudgetHoldsToTheEnd(t *testing.T) {
 // the slowest moment of the machine would find less, and prove nothing.
 func TestUnsteadyMachine(t *testing.T) {
 	const runs = 200
-	for drift, most := range map[float64]float64{0: 0.73, 0.1: 0.82, 0.3: 0.96} {
+	for drift, most := range map[float64]float64{0: 0.72, 0.1: 0.74, 0.3: 0.76} {
 		var logs float64
 		unconfirmed := 0
 		for seed := range uint64(runs) {
@@ -665,7 +668,7 @@ func TestUnsteadyMachine(t *testing.T) {
 		}
 		share := math.Exp(logs / float64(runs-unconfirmed))
 		t.Logf("drift %g: %.3f of as given, %d unconfirmed", drift, share, unconfirmed)
-		if share > most || unconfirmed > runs/25 {
+		if share > most || unconfirmed > 0 {
 			t.Errorf("drift %g: %.3f of as given, want %.2f; %d unconfirmed", drift, share, most, unconfirmed)
 		}
 	}

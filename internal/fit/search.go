@@ -52,6 +52,9 @@ type Outcome struct {
 	// Narrow says that noise may have failed it.
 	Narrow     bool
 	Throughput float64
+	// SlowElsewhere says that the trial was too slow, and that memory was not the
+	// reason: it tells nothing against the limit (slowElsewhere).
+	SlowElsewhere bool `json:",omitempty"`
 	// AskedSpeed is the speed that the objective asks for, where a trial missed
 	// that and nothing else; else 0. AskedShare is the same as a share of the
 	// baseline's; 0 also where the objective is absolute.
@@ -343,7 +346,7 @@ func (s *Search) withoutChance(ctx context.Context, a Attempt) (Trial, error) {
 		t, err := s.once(ctx, a)
 		// At the limit as given, where levers are tried, memory is not the bottleneck.
 		stray := a.Phase != PhaseLever && s.stray(t)
-		again := t.Narrow && t.AskedShare == 0 || stray && !s.lent
+		again := t.Narrow && t.AskedShare == 0 && !(findsLimit(a.Phase) && t.enough()) || stray && !s.lent
 		s.lent = s.lent || stray && repeat > 0
 		if err != nil || !again || repeat >= maxRepeats || s.room() == 0 {
 			return t, err
@@ -370,13 +373,14 @@ func (s *Search) once(ctx context.Context, a Attempt) (Trial, error) {
 		return Trial{}, err
 	}
 	t := Trial{a, o}
+	t.SlowElsewhere = s.slowElsewhere(t)
 	s.found.Trials = append(s.found.Trials, t)
 	s.took += o.Took
 	if o.UnpaidBytes > 0 && (s.unpaid == 0 || o.UnpaidBytes < s.unpaid) {
 		s.unpaid = o.UnpaidBytes
 	}
 	s.remaining = max(s.remaining-1, 1)
-	s.observe(Event{Attempt: a, Outcome: &o})
+	s.observe(Event{Attempt: a, Outcome: &t.Outcome})
 	return t, nil
 }
 

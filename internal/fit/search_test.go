@@ -93,11 +93,11 @@ func checkFound(t *testing.T, s *Search, f *Found) {
 		t.Errorf("%d confirmations", len(f.Confirmations))
 	}
 	for _, c := range f.Confirmations {
-		if !c.Passed || c.LimitBytes != f.LimitBytes || c.Phase != PhaseConfirm || !slices.Equal(c.Setup.Options, f.Setup.Options) {
+		if !c.enough() || c.LimitBytes != f.LimitBytes || c.Phase != PhaseConfirm || !slices.Equal(c.Setup.Options, f.Setup.Options) {
 			t.Errorf("confirmation %+v does not confirm %d", c.Attempt, f.LimitBytes)
 		}
 	}
-	if f.LimitBytes > f.AsGiven.LimitBytes || !f.AsGiven.Passed {
+	if f.LimitBytes > f.AsGiven.LimitBytes || !f.AsGiven.enough() {
 		t.Errorf("recommended %d MiB, as given %d MiB is %s", f.LimitBytes/mib, f.AsGiven.LimitBytes/mib, f.AsGiven.Verdict)
 	}
 	if f.LimitBytes%mib != 0 {

@@ -93,6 +93,9 @@ func answer(r *fit.Result) document.Text {
 	text := document.Join(document.Strong(Limit(r.LimitBytes)), document.Plain(" is enough (as given it needs "+asGiven(r)+"). "),
 		document.Good(fmt.Sprintf("%d of %d fresh runs pass", passed, max(passed, all))))
 	rest := ""
+	if slow := r.SlowRuns(); slow > 0 {
+		rest += fmt.Sprintf(" (%d of them slower than asked, and not for want of memory)", slow)
+	}
 	if all > passed {
 		rest += fmt.Sprintf(" (%d set aside and made again: others disturbed it, or it missed by little)", all-passed)
 	}

@@ -136,19 +136,21 @@ type runJSON struct {
 
 type trialJSON struct {
 	runJSON
-	Phase       string           `json:"phase"`
-	Lever       string           `json:"lever,omitempty"`
-	Repeat      int              `json:"repeat"`
-	Options     []string         `json:"options"`
-	Env         []string         `json:"env"`
-	Verdict     trial.Verdict    `json:"verdict"`
-	Narrow      bool             `json:"narrow"`
-	Evidence    []string         `json:"evidence"`
-	Errors      map[string]int64 `json:"errors"`
-	ExitCode    int              `json:"exitCode"`
-	Signal      int              `json:"signal"`
-	TookSeconds float64          `json:"tookSeconds"`
-	Time        time.Time        `json:"time"`
+	Phase   string        `json:"phase"`
+	Lever   string        `json:"lever,omitempty"`
+	Repeat  int           `json:"repeat"`
+	Options []string      `json:"options"`
+	Env     []string      `json:"env"`
+	Verdict trial.Verdict `json:"verdict"`
+	Narrow  bool          `json:"narrow"`
+	// SlowElsewhere says that the trial was too slow, and not for want of memory.
+	SlowElsewhere bool             `json:"slowElsewhere,omitempty"`
+	Evidence      []string         `json:"evidence"`
+	Errors        map[string]int64 `json:"errors"`
+	ExitCode      int              `json:"exitCode"`
+	Signal        int              `json:"signal"`
+	TookSeconds   float64          `json:"tookSeconds"`
+	Time          time.Time        `json:"time"`
 }
 
 // effectJSON is a fit.Effect.
@@ -328,7 +330,7 @@ func trialsJSON(trials []fit.Trial) []trialJSON {
 	out := make([]trialJSON, 0, len(trials))
 	for _, t := range trials {
 		j := trialJSON{runJSON: newRunJSON(t), Phase: string(t.Phase), Lever: t.Lever, Repeat: t.Repeat,
-			Options: list(t.Setup.Options), Env: list(t.Setup.Env), Verdict: t.Verdict, Narrow: t.Narrow,
+			Options: list(t.Setup.Options), Env: list(t.Setup.Env), Verdict: t.Verdict, Narrow: t.Narrow, SlowElsewhere: t.SlowElsewhere,
 			Evidence: []string{}, Errors: map[string]int64{}, TookSeconds: t.Took.Seconds()}
 		if l := t.Measured.Load; l != nil && l.Errors != nil {
 			j.Errors = l.Errors

@@ -104,6 +104,8 @@ func verdict(t fit.Trial) document.Text {
 	switch {
 	case t.Passed:
 		return document.Good(string(t.Verdict))
+	case t.SlowElsewhere:
+		return document.Plain("slow elsewhere") // the warnings and the guide explain it
 	case t.Narrow:
 		return document.Bad(string(t.Verdict) + "?") // the conditions explain it
 	}

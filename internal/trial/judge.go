@@ -123,6 +123,16 @@ func (e Evidence) StallShare() (float64, bool) {
 	return min(1, e.Stalled.Seconds()/e.Window.Seconds()), true
 }
 
+// ReclaimShare is the share of the window that reclaim took: StallShare, or where
+// the kernel does not tell that, the pace at which file pages were read again, which
+// StalledRefault equates with StalledShare.
+func (e Evidence) ReclaimShare() float64 {
+	if stall, known := e.StallShare(); known {
+		return stall
+	}
+	return min(1, e.refaultPace()*StalledShare/StalledRefault)
+}
+
 // refaultPace is in shares of the limit per second.
 func (e Evidence) refaultPace() float64 {
 	if e.LimitBytes <= 0 || e.Window <= 0 {

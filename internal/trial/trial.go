@@ -114,7 +114,9 @@ type Result struct {
 	LiveBytes, HeapBytes int64
 	// GCShare and StallShare are nil where unknown.
 	GCShare, StallShare *float64
-	Collections         int64
+	// ReclaimShare is as in Evidence.
+	ReclaimShare float64 `json:",omitempty"`
+	Collections  int64
 	// Others is the share of the machine's processor time that went to
 	// others during the load.
 	Others       float64
@@ -411,6 +413,7 @@ func (t *run) result(u runner.Usage) *Result {
 		res.LoadCPUTime = t.window.cpu
 	}
 	res.Verdict, res.Evidence = Judge(e)
+	res.ReclaimShare = e.ReclaimShare()
 	if share, ok := e.GCShare(); ok {
 		res.GCShare = &share
 	} else {

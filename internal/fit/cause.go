@@ -1,0 +1,99 @@
+package fit
+
+import (
+	"fmt"
+	"math"
+
+	"tare.dev/tare/internal/trial"
+)
+
+// A trial is too slow for one of two reasons: memory lacks, or something else took the
+// time, such as the machine's other work or a compiler that has not caught up. Only the
+// first says something about a limit. Collections and reclaim are measured, so what
+// memory took of the speed is computed and not inferred from the speed.
+
+// unasked is the share of its speed that memory may take from an application whose
+// objective is no share of the baseline's: what the clock of a machine changes unseen.
+const unasked = 0.05
+
+// leastMemoryCost is the share of speed that memory is seen to take before more of it
+// is added for speed.
+const leastMemoryCost = 0.01
+
+// enough says that the limit was enough: the trial passed, or was slow for another
+// reason than memory.
+func (t Trial) enough() bool { return t.Passed || t.SlowElsewhere }
+
+// findsLimit says that trials of a phase find or prove a limit: there memory decides.
+// Levers are chosen by speed as well.
+func findsLimit(p Phase) bool {
+	return p == PhaseAsGiven || p == PhaseRefine || p == PhaseConfirm || p == PhaseBelow
+}
+
+// slowElsewhere says that a trial was slower than it was asked to be, and that what
+// memory took of its speed is less than the objective leaves it. An objective about
+// latency is another matter: a pause that is short for the speed may be long for it.
+func (s *Search) slowElsewhere(t Trial) bool {
+	if t.Verdict != trial.TooSlow || t.AskedSpeed <= 0 || s.bar == nil {
+		return false
+	}
+	cost, known := s.memoryCost(t)
+	allowed := unasked
+	if t.AskedShare > 0 {
+		allowed = max(unasked, 1-t.AskedShare)
+	}
+	return known && cost < allowed
+}
+
+// memoryCost is the share of its speed that memory took from a trial, and whether that
+// is known: reclaim, and collections beyond those that there are with room. Both are of
+// the time in which the application stood still, or some thread of it did: with several
+// threads it is no less than what was lost.
+func (s *Search) memoryCost(t Trial) (cost float64, known bool) {
+	r := t.Result
+	if r == nil || r.GCShare == nil {
+		return 0, false
+	}
+	collecting := 1 - (1-*r.GCShare)/(1-min(0.99, s.roomyGC(t)))
+	return math.Max(0, collecting) + r.ReclaimShare, true
+}
+
+// roomyGC is the share of the time in collections where memory abounds: the least of
+// the trials with the same setup at this limit or a larger one, and of the baselines.
+func (s *Search) roomyGC(t Trial) float64 {
+	least := *t.Result.GCShare
+	for _, o := range s.found.Trials {
+		same := o.Phase == PhaseBaseline || o.LimitBytes >= t.LimitBytes && o.Setup.Same(t.Setup)
+		if same && o.Passed && o.Result != nil && o.Result.GCShare != nil {
+			least = min(least, *o.Result.GCShare)
+		}
+	}
+	return least
+}
+
+// SlowRuns is the number of confirming runs that were slower than asked for another
+// reason than memory.
+func (f *Found) SlowRuns() int {
+	slow := 0
+	for _, t := range f.Confirmations {
+		if t.SlowElsewhere {
+			slow++
+		}
+	}
+	return slow
+}
+
+// slowWarning tells of confirming runs that missed the objective on speed.
+func (f *Found) slowWarning() string {
+	slow, collecting, reclaiming := f.SlowRuns(), 0.0, 0.0
+	for _, t := range f.Confirmations {
+		if t.SlowElsewhere {
+			collecting, reclaiming = max(collecting, gcShareOf(t)), max(reclaiming, t.Result.ReclaimShare)
+		}
+	}
+	if slow == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d of %d confirming runs were slower than the objective asks, and not for want of memory: collections took at most %.1f %% of the time, "+
+		"reclaim %.1f %%. A larger limit does not help; a quieter machine or a longer --warmup may", slow, len(f.Confirmations), 100*collecting, 100*reclaiming)
+}
