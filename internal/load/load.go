@@ -43,7 +43,11 @@ type Plan struct {
 	// Rate makes the loop open: requests per second that are due, from
 	// MinRate to MaxRate. 0 is a closed loop.
 	Rate float64
-	// Duration is how long requests are sent; answers are awaited beyond it
+	// Requests ends the load once so many requests were sent and answered, or
+	// have failed; 0 is no such end. At most MaxRequests. The load ends sooner
+	// where Duration does.
+	Requests int64
+	// Duration is how long requests are sent at most; answers are awaited beyond it
 	// for at most Timeout.
 	Duration time.Duration
 	// Timeout bounds one request: connecting where that is needed, sending,
@@ -82,7 +86,7 @@ type Result struct {
 	Errors map[string]int64
 	// Elapsed is the time from the first request due to the end of the last
 	// answer or failure, and at least the plan's Duration unless Run was
-	// stopped early.
+	// stopped early or the plan's Requests ended it.
 	Elapsed time.Duration
 	// Latency is the time from when a request was due to the end of its
 	// answer. It is over the OK answers, the requests that timed out and the
@@ -90,6 +94,9 @@ type Result struct {
 	// least until it was given up, and that is what it counts with. Requests
 	// that failed otherwise, mostly sooner than a good answer, are left out.
 	Latency Latency
+	// Blocks tell how the load of a Plan with Requests went on: when each tenth
+	// of these had been answered. Those that it did not get to are left out.
+	Blocks []Block `json:",omitempty"`
 	// NoLatency says why the latencies of an external generator do not count
 	// although it had answers: they leave out requests that timed out.
 	NoLatency string `json:",omitempty"`
@@ -101,6 +108,14 @@ type Result struct {
 	// ones: Failed and OK are 0.
 	NoRequests bool `json:",omitempty"`
 	NoFailures bool `json:",omitempty"`
+}
+
+// Block is how far a load was at a time.
+type Block struct {
+	// Answered counts the requests that were answered or had failed.
+	Answered int64
+	// At is when, counted from the start of the load.
+	At time.Duration
 }
 
 // Throughput is the number of good answers per second, and whether it was
@@ -161,8 +176,9 @@ const (
 	LateAfter = 10 * time.Millisecond
 	// MaxErrorKinds bounds Result.Errors.
 	MaxErrorKinds = 32
-	// MaxConcurrency, MinRate and MaxRate bound a Plan.
+	// MaxConcurrency, MaxRequests, MinRate and MaxRate bound a Plan.
 	MaxConcurrency = 10_000
+	MaxRequests    = 1_000_000_000
 	MinRate        = 1e-5
 	MaxRate        = 1e6
 )

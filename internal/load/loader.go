@@ -41,6 +41,14 @@ type Loader interface {
 	Load(ctx context.Context, d time.Duration) (Result, error)
 }
 
+// WorkLoader is a Loader that can put an amount of work, not only for a time.
+type WorkLoader interface {
+	Loader
+	// LoadRequests puts a load of that many requests, for at most d, and is
+	// otherwise as Load.
+	LoadRequests(ctx context.Context, requests int64, d time.Duration) (Result, error)
+}
+
 // ErrTarget says that a load target answers, but not with what it should: the
 // load would measure error pages.
 var ErrTarget = errors.New("load target does not answer well")
@@ -113,7 +121,7 @@ func (d Description) String() string {
 // RequestTimeout is the usual Timeout of a Plan.
 const RequestTimeout = 10 * time.Second
 
-// HTTP is the load of this package. Its Plan's Duration is not used.
+// HTTP is the load of this package. Its Plan's Duration and Requests are not used.
 type HTTP struct{ Plan Plan }
 
 // Describe tells the requests, and how many at a time or per second.
@@ -184,7 +192,12 @@ func (h HTTP) Probe(ctx context.Context) error {
 
 // Load runs the plan for d.
 func (h HTTP) Load(ctx context.Context, d time.Duration) (Result, error) {
+	return h.LoadRequests(ctx, 0, d)
+}
+
+// LoadRequests runs the plan until so many requests were answered, for at most d.
+func (h HTTP) LoadRequests(ctx context.Context, requests int64, d time.Duration) (Result, error) {
 	p := h.Plan
-	p.Duration = d
+	p.Requests, p.Duration = requests, d
 	return Run(ctx, p)
 }

@@ -36,10 +36,8 @@ func Run(ctx context.Context, plan Plan) (Result, error) {
 	}
 	start := time.Now()
 	j.tally = newTally(start)
-	j.schedule = &closedLoop{end: start.Add(plan.Duration)}
-	if plan.Rate > 0 {
-		j.schedule = newOpenLoop(start, plan.Rate, plan.Duration)
-	}
+	j.tally.requests = plan.Requests
+	j.schedule = plan.schedule(start)
 	j.run(ctx, workers)
 	j.tally.addDropped(j.schedule.dropped())
 
@@ -49,7 +47,24 @@ func Run(ctx context.Context, plan Plan) (Result, error) {
 			fmt.Errorf("load stopped before its end: %w", err)
 	}
 	due := j.schedule.due(start.Add(plan.Duration), j.tally.result.Sent)
-	return j.tally.finish(due, max(j.tally.last.Sub(start), plan.Duration)), nil
+	elapsed := j.tally.last.Sub(start)
+	if plan.Requests == 0 || j.tally.result.Sent < plan.Requests {
+		elapsed = max(elapsed, plan.Duration)
+	}
+	return j.tally.finish(due, elapsed), nil
+}
+
+func (p Plan) schedule(start time.Time) schedule {
+	most := int64(math.MaxInt64)
+	if p.Requests > 0 {
+		most = p.Requests
+	}
+	if p.Rate > 0 {
+		s := newOpenLoop(start, p.Rate, p.Duration)
+		s.total = min(s.total, most)
+		return s
+	}
+	return &closedLoop{end: start.Add(p.Duration), total: most}
 }
 
 func (p Plan) check() error {
@@ -62,6 +77,8 @@ func (p Plan) check() error {
 		return fmt.Errorf("load with a rate of %g per second: choose one up to %g, or 0 for a closed loop", p.Rate, float64(MaxRate))
 	case p.Rate > 0 && p.Rate < MinRate:
 		return fmt.Errorf("load with a rate of %g per second: choose at least %g", p.Rate, MinRate)
+	case p.Requests < 0 || p.Requests > MaxRequests:
+		return fmt.Errorf("load of %d requests: choose up to %d, or 0 for no such end", p.Requests, MaxRequests)
 	case p.Duration <= 0 || p.Duration > 24*time.Hour:
 		return fmt.Errorf("load for %v: choose a duration up to a day", p.Duration)
 	case p.Timeout <= 0 || p.Timeout > time.Hour:

@@ -507,6 +507,7 @@ func TestPlanThatCannotRun(t *testing.T) {
 		"concurrency": func(p *Plan) { p.Concurrency = 0 },
 		"rate":        func(p *Plan) { p.Rate = -1 },
 		"duration":    func(p *Plan) { p.Duration = 0 },
+		"requests":    func(p *Plan) { p.Requests = -1 },
 		"timeout":     func(p *Plan) { p.Timeout = 0 },
 	} {
 		p := good

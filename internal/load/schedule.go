@@ -31,6 +31,7 @@ const maxWaits = 1000
 // closedLoop has a request due whenever a worker is free.
 type closedLoop struct {
 	end   time.Time
+	total int64 // requests, at most
 	count atomic.Int64
 }
 
@@ -38,7 +39,8 @@ func (s *closedLoop) claim(now time.Time) (int64, time.Time, bool) {
 	if !now.Before(s.end) {
 		return 0, time.Time{}, false
 	}
-	return s.count.Add(1) - 1, now, true
+	index := s.count.Add(1) - 1
+	return index, now, index < s.total
 }
 
 func (s *closedLoop) due(_ time.Time, sent int64) int64 { return sent }

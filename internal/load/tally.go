@@ -17,6 +17,8 @@ const (
 // tally counts outcomes. All workers share one: a lock held for a tenth of a
 // microsecond per request is cheaper than a histogram of 200 KiB for each.
 type tally struct {
+	start     time.Time
+	requests  int64 // of the plan; 0: not bounded
 	mu        sync.Mutex
 	result    Result
 	last      time.Time
@@ -29,6 +31,7 @@ type tally struct {
 func newTally(start time.Time) *tally {
 	return &tally{
 		result:    Result{Errors: make(map[string]int64)},
+		start:     start,
 		last:      start,
 		histogram: hdrhistogram.New(int64(minLatency), int64(maxLatency), 3),
 	}
@@ -48,6 +51,7 @@ func (t *tally) add(r reply, due, done time.Time, late bool) {
 	if done.After(t.last) {
 		t.last = done
 	}
+	t.addBlock()
 	if r.err != nil || r.status >= 400 {
 		t.result.Failed++
 		t.addError(errorKind(r.status, r.err))
@@ -58,6 +62,17 @@ func (t *tally) add(r reply, due, done time.Time, late bool) {
 	}
 	t.result.OK++
 	t.addWait(done.Sub(due), 1)
+}
+
+// blocks is how many Blocks a load of that many requests or more has.
+const blocks = 10
+
+// addBlock notes the time where the request counted last ended a block.
+func (t *tally) addBlock() {
+	n := t.result.Sent
+	if t.requests > 0 && n*blocks/t.requests > (n-1)*blocks/t.requests {
+		t.result.Blocks = append(t.result.Blocks, Block{n, t.last.Sub(t.start)})
+	}
 }
 
 // addWait counts n requests of which the user waited for d.
