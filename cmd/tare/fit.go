@@ -35,6 +35,7 @@ type fitOptions struct {
 	rate          float64
 	warmup        time.Duration
 	duration      time.Duration
+	requests      int64
 	slo           string
 	ample         string
 	baselines     int
@@ -118,6 +119,9 @@ func newFitCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if err := o.boundWork(cmd.Flags()); err != nil {
+				return errors.Join(usageError(err), h.close())
+			}
 			return errors.Join(runFit(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), args, o, h), h.close())
 		},
 	}
@@ -136,6 +140,7 @@ func newFitCommand() *cobra.Command {
 	f.Float64Var(&o.rate, "rate", 0, "requests per second (open loop)")
 	f.DurationVar(&o.warmup, "warmup", 5*time.Second, "load before the measurement")
 	f.DurationVar(&o.duration, "duration", 10*time.Second, "measured load")
+	f.Int64Var(&o.requests, "requests", 0, "measure this many requests from readiness on instead, without --warmup, for at most --duration (then 10m where it is not given)")
 	f.StringVar(&o.slo, "slo", "", "what must hold (default '"+trial.DefaultSLO+"'; without load '"+trial.DefaultStartSLO+"'; of a job '"+trial.DefaultJobSLO+"')")
 	f.StringVar(&o.ample, "ample", "", "memory of the baseline, such as 2g (default: half of what is available, at most 2g)")
 	f.IntVar(&o.baselines, "baselines", fit.DefaultBaselines, "runs of the baseline")
@@ -239,7 +244,7 @@ func styleOf(w io.Writer) document.Style {
 
 // fitConfig checks everything that can be checked before anything runs.
 func fitConfig(ctx context.Context, args []string, o fitOptions, stderr io.Writer) (fit.Config, error) {
-	c := fit.Config{CPUs: o.cpus, Cpuset: o.cpuset, ReadyTimeout: o.readyTimeout, Warmup: o.warmup, Duration: o.duration,
+	c := fit.Config{CPUs: o.cpus, Cpuset: o.cpuset, ReadyTimeout: o.readyTimeout, Warmup: o.warmup, Duration: o.duration, Requests: o.requests,
 		Job: o.job, AddedEnv: o.env, Weigh: true}
 	if err := o.checkNumbers(); err != nil {
 		return c, usageError(err)

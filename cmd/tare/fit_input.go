@@ -14,6 +14,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/spf13/pflag"
+
 	"tare.dev/tare/internal/fit"
 	"tare.dev/tare/internal/linux"
 	"tare.dev/tare/internal/load"
@@ -45,6 +47,28 @@ func (o fitOptions) load() (fit.Load, error) {
 		return fit.Load{}, fmt.Errorf("--rate %g: give requests per second up to %g, or 0 for a closed loop", o.rate, float64(load.MaxRate))
 	}
 	return fit.NewLoad(load.HTTP{Plan: load.Plan{Targets: targets, Concurrency: o.concurrency, Rate: o.rate, Timeout: load.RequestTimeout}}), nil
+}
+
+// workTime is how long --requests may take where --duration does not say.
+const workTime = 10 * time.Minute
+
+// boundWork checks --requests, and adapts the times that it goes with.
+func (o *fitOptions) boundWork(given *pflag.FlagSet) error {
+	switch {
+	case o.requests < 0 || o.requests > load.MaxRequests:
+		return fmt.Errorf("--requests %d: give up to %d, or 0 for a load of --duration", o.requests, load.MaxRequests)
+	case o.requests == 0:
+		return nil
+	case len(o.loads) == 0:
+		return errors.New("--requests needs --load: only tare's own load counts its requests to an end")
+	case given.Changed("warmup") && o.warmup != 0:
+		return errors.New("--requests counts from readiness on, without a warm-up: leave out --warmup")
+	}
+	o.warmup = 0
+	if !given.Changed("duration") {
+		o.duration = workTime
+	}
+	return nil
 }
 
 // commandLoad is the load of --load-command.

@@ -44,6 +44,8 @@ type Config struct {
 	Load     Load
 	Warmup   time.Duration
 	Duration time.Duration
+	// Requests are as in trial.Spec.
+	Requests int64
 	SLO      trial.SLO
 
 	AmpleBytes int64

@@ -47,6 +47,7 @@ type Plan struct {
 	Load         PlannedLoad
 	Warmup       time.Duration
 	Duration     time.Duration
+	Requests     int64 `json:",omitempty"`
 
 	AmpleBytes int64
 	// Levers are the levers' names in their order, LeversDigest is of all
@@ -78,7 +79,7 @@ func NewPlan(c Config) (Plan, error) {
 	r := c.record()
 	p := Plan{Command: r.Command.With(), CommandDigest: load.Digest(c.Command.With()), Image: c.Image, Java: c.Java, Dir: c.Dir, Env: r.Env, EnvDigest: load.Digest(decidingEnv(c)),
 		CPUs: c.CPUs, Cpuset: c.Cpuset, Ready: c.Ready.String(), ReadyTimeout: c.ReadyTimeout, Job: c.Job, SLO: c.SLO.String(), Load: PlannedLoad{Description: r.Load, Digest: loadDigest(c.Load.Loader)},
-		Warmup: c.Warmup, Duration: c.Duration, AmpleBytes: c.AmpleBytes, LeversDigest: load.Digest(c.Levers), Terms: c.Terms, Machine: c.Machine, ArchiveDir: c.ArchiveDir}
+		Warmup: c.Warmup, Duration: c.Duration, Requests: c.Requests, AmpleBytes: c.AmpleBytes, LeversDigest: load.Digest(c.Levers), Terms: c.Terms, Machine: c.Machine, ArchiveDir: c.ArchiveDir}
 	if c.Runner != nil {
 		p.Runner = c.Runner.Name()
 	}
@@ -183,6 +184,7 @@ func (p Plan) terms() []term {
 		{name: "the objective", value: p.SLO},
 		{name: "the load", value: redactLoad(p.Load.Description).String(), digest: p.Load.Digest},
 		{name: "the time of load", value: fmt.Sprintf("%s after %s", p.Duration, p.Warmup)},
+		{name: "the requests of a load", value: fmt.Sprint(p.Requests)},
 		{name: "the baseline's memory", value: fmt.Sprintf("%d MiB", p.AmpleBytes/mib)},
 		{name: "the runs", value: p.runs()},
 		{name: "the list of levers", value: strings.Join(p.Levers, ", "), digest: p.LeversDigest},
@@ -240,7 +242,7 @@ func (t Terms) margin() string {
 // Record is the record of the fit that was planned.
 func (p Plan) Record() (Record, error) {
 	r := Record{Image: p.Image, Java: p.Java, Env: redactEnv(p.Env), Dir: p.Dir, CPUs: p.CPUs, Cpuset: p.Cpuset, ReadyTimeout: p.ReadyTimeout, Job: p.Job,
-		Load: redactLoad(p.Load.Description), Warmup: p.Warmup, Duration: p.Duration, AmpleBytes: p.AmpleBytes, Terms: p.Terms}
+		Load: redactLoad(p.Load.Description), Warmup: p.Warmup, Duration: p.Duration, Requests: p.Requests, AmpleBytes: p.AmpleBytes, Terms: p.Terms}
 	var errs [3]error
 	if p.Image != nil && p.Image.ByVariable {
 		r.Command = CommandOf(redactWords(p.Command))

@@ -28,6 +28,7 @@ type Record struct {
 	Load         load.Description
 	Warmup       time.Duration
 	Duration     time.Duration
+	Requests     int64
 	SLO          trial.SLO
 
 	AmpleBytes int64
@@ -39,7 +40,7 @@ func (c Config) record() Record {
 	command := c.Command
 	command.Options, command.Main, command.Args = redactWords(c.Command.Options), redactWords(c.Command.Main), redactWords(c.Command.Args)
 	return Record{Command: command, Image: c.Image, Java: c.Java, Env: redactEnv(decidingEnv(c)), Dir: c.Dir, CPUs: c.CPUs, Cpuset: c.Cpuset,
-		Ready: c.Ready, ReadyTimeout: c.ReadyTimeout, Job: c.Job, Load: redactLoad(c.Load.Description), Warmup: c.Warmup, Duration: c.Duration, SLO: c.SLO,
+		Ready: c.Ready, ReadyTimeout: c.ReadyTimeout, Job: c.Job, Load: redactLoad(c.Load.Description), Warmup: c.Warmup, Duration: c.Duration, Requests: c.Requests, SLO: c.SLO,
 		AmpleBytes: c.AmpleBytes, Terms: c.Terms}
 }
 

@@ -114,7 +114,7 @@ func (t *trier) spec(s Setup, limit int64) trial.Spec {
 		Args: args, Env: env, Dir: dir,
 		Limits: runner.Limits{MemoryBytes: limit, CPUs: c.CPUs, Cpuset: c.Cpuset},
 		Ready:  c.Ready, ReadyTimeout: c.ReadyTimeout, Job: c.Job, Loader: c.Load.Loader,
-		Warmup: c.Warmup, Duration: c.Duration, JavaHome: c.Java.Home, Files: files, Weigh: c.Weigh, Stage: c.Stage, NoHugePages: s.NoHugePages,
+		Warmup: c.Warmup, Duration: c.Duration, Requests: c.Requests, JavaHome: c.Java.Home, Files: files, Weigh: c.Weigh, Stage: c.Stage, NoHugePages: s.NoHugePages,
 	}
 }
 

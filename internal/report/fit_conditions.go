@@ -83,5 +83,8 @@ func loadText(c fit.Record) string {
 	default:
 		how = fmt.Sprintf("closed loop, %d at a time", c.Load.Concurrency)
 	}
+	if c.Requests > 0 {
+		return fmt.Sprintf("%s, %d requests from readiness on, within %s", how, c.Requests, Duration(c.Duration))
+	}
 	return fmt.Sprintf("%s, %s after %s of warm-up", how, Duration(c.Duration), Duration(c.Warmup))
 }

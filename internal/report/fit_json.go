@@ -100,6 +100,8 @@ type loadJSON struct {
 	Rate            float64  `json:"rate"` // 0: closed loop
 	WarmupSeconds   float64  `json:"warmupSeconds"`
 	DurationSeconds float64  `json:"durationSeconds"`
+	// Requests end the load, within DurationSeconds; 0: a load of that time.
+	Requests int64 `json:"requests,omitempty"`
 }
 
 // runJSON is what one trial measured.
@@ -209,7 +211,7 @@ func NewFitJSON(r *fit.Result, failure error) FitJSON {
 		Command: c.Command.With(), JDK: c.Java.Version, JavaHome: c.Java.Home, Kernel: r.Machine.Kernel, Arch: r.Machine.Arch, Runner: r.RunnerName,
 		Machine: machineJSON{r.Machine.CPUs, r.Machine.MemoryBytes}, Limits: limitsJSON{c.CPUs, c.Cpuset}, SLO: c.SLO.String(), Ready: c.Ready.String(),
 		Load: loadJSON{Generator: c.Load.Generator, Targets: list(c.Load.Targets), Command: list(c.Load.Command), Concurrency: c.Load.Concurrency, Rate: c.Load.Rate,
-			WarmupSeconds: c.Warmup.Seconds(), DurationSeconds: c.Duration.Seconds()},
+			WarmupSeconds: c.Warmup.Seconds(), DurationSeconds: c.Duration.Seconds(), Requests: c.Requests},
 		Peak: r.Peak, UnpaidBytes: r.UnpaidBytes, Warnings: list(r.Warnings),
 	}
 	if c.Image != nil {

@@ -45,6 +45,9 @@ type Spec struct {
 	Loader   load.Loader
 	Warmup   time.Duration
 	Duration time.Duration
+	// Requests end the measured load, which may take Duration at most; 0 is a
+	// load of Duration. The Loader is then a load.WorkLoader.
+	Requests int64
 	SLO      SLO
 	// Baseline is what the SLO's ratios compare with; nil leaves them out.
 	Baseline *Measured
@@ -311,11 +314,33 @@ func (t *run) phases(ctx context.Context) error {
 	}
 	t.stage(Loading)
 	t.sampler.begin(ctx)
-	t.sampler.watchTrend(ctx, t.spec.Duration)
-	l, err := t.spec.Loader.Load(ctx, t.spec.Duration)
+	if t.spec.Requests == 0 { // else nobody knows how long it takes
+		t.sampler.watchTrend(ctx, t.spec.Duration)
+	}
+	l, err := t.putLoad(ctx)
 	t.load = &l
 	t.closeWindow(ctx)
 	return err
+}
+
+// putLoad puts the measured load.
+func (t *run) putLoad(ctx context.Context) (load.Result, error) {
+	if t.spec.Requests == 0 {
+		return t.spec.Loader.Load(ctx, t.spec.Duration)
+	}
+	l, ok := t.spec.Loader.(load.WorkLoader)
+	if !ok {
+		return load.Result{}, fmt.Errorf("%s cannot put a number of requests: give a time instead", t.spec.Loader.Describe())
+	}
+	return l.LoadRequests(ctx, t.spec.Requests, t.spec.Duration)
+}
+
+// unfinished is the work that was not done in time.
+func (t *run) unfinished() []Broken {
+	if t.load == nil || t.load.Sent >= t.spec.Requests {
+		return nil
+	}
+	return []Broken{{Text: fmt.Sprintf("%d of %d requests within %s", t.load.Sent, t.spec.Requests, t.spec.Duration), Miss: 1}}
 }
 
 func (t *run) closeWindow(ctx context.Context) {
@@ -400,6 +425,7 @@ func (t *run) result(u runner.Usage) *Result {
 		m = t.judgeJob(&e)
 	} else if e.Ready && !e.Ended {
 		e.Broken = t.spec.SLO.Check(Measured{Load: t.load, Start: t.ready}, t.spec.Baseline)
+		e.Broken = append(e.Broken, t.unfinished()...)
 	}
 	res := &Result{
 		Time: t.begin, Limits: t.spec.Limits, ReadyAfter: t.ready, JobTime: m.Time, Load: t.load, Took: time.Since(t.begin),
