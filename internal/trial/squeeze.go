@@ -42,7 +42,7 @@ func (t *run) squeeze(ctx context.Context, u runner.Usage) int64 {
 	}
 	held := reading{usage: u}
 	for begin := time.Now(); ; {
-		if time.Since(begin) > squeezeTime*t.spec.Duration {
+		if time.Since(begin) > squeezeTime*t.load.Elapsed {
 			return 0
 		}
 		limit -= int64(max(squeezeStep*float64(limit), squeezePart*float64(held.reclaimable())))
