@@ -97,8 +97,8 @@ func truthText(rows string) string {
 	var out bytes.Buffer
 	fmt.Fprintf(&out, "## Known truth\n\nA benchmark that holds 300 MiB, and 40 MiB more across a collection; one run on each JVM, -Xmx768m, with ZGC -Xmx1g."+
 		" Retained is beside the 300 MiB; the peak in use after a collection beside the live heap by histogram, and the 40 MiB. Goal: retained within 0.5 %%,"+
-		" the peak within 2 %% or one region; ZGC's largest that holds several objects is its medium page.\n\n%s%s\n",
-		table("JDK", "collector", "retained off by", "peak off by", "", "region"), rows)
+		" the peak within 2 %% or what is open of regions: with ZGC a medium page, and small ones by processor.\n\n%s%s\n",
+		table("JDK", "collector", "retained off by", "peak off by", "", "open"), rows)
 	retained, peak, missed := 0.0, 0.0, 0
 	for line := range strings.Lines(rows) {
 		var c [6]string
