@@ -15,12 +15,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tare.dev/tare/internal/footprint"
 	"tare.dev/tare/internal/linux"
 	"tare.dev/tare/internal/runner"
 )
 
 func main() {
 	runner.Gate(os.Args)
+	footprint.BoundMemory()
 	ctx, stop := signal.NotifyContext(context.Background(), endingSignals()...)
 	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()

@@ -110,6 +110,7 @@ func TestWeighHostile(t *testing.T) {
 	if tree == "" {
 		return
 	}
+	footprint.BoundMemory()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	proc := linux.NewFS(tree)
