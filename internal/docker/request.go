@@ -38,23 +38,28 @@ func (e *Engine) askFor(ctx context.Context, most time.Duration, method, path st
 
 // send sends one request and leaves the answer to be read.
 func (e *Engine) send(ctx context.Context, method, path string, query url.Values, body any, header http.Header) (*http.Response, error) {
-	var content io.Reader
-	if body != nil {
-		text, err := json.Marshal(body)
-		if err != nil {
-			return nil, err
-		}
-		content = bytes.NewReader(text)
+	if body == nil {
+		return e.sendRaw(ctx, method, path, query, nil, header)
 	}
+	text, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	if header == nil {
+		header = http.Header{}
+	}
+	header.Set("Content-Type", "application/json")
+	return e.sendRaw(ctx, method, path, query, bytes.NewReader(text), header)
+}
+
+// sendRaw sends a request whose body, if any, is content as it is.
+func (e *Engine) sendRaw(ctx context.Context, method, path string, query url.Values, content io.Reader, header http.Header) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, "http://docker"+path+"?"+query.Encode(), content)
 	if err != nil {
 		return nil, err
 	}
 	if header != nil {
 		req.Header = header
-	}
-	if body != nil {
-		req.Header.Set("Content-Type", "application/json")
 	}
 	resp, err := e.client.Do(req)
 	switch {

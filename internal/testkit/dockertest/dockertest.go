@@ -211,7 +211,7 @@ func writeImage(w io.Writer, files map[string]string) error {
 			if err != nil {
 				return err
 			}
-			if d.Name() == "java" || strings.HasSuffix(d.Name(), ".so") {
+			if d.Name() == "java" || filepath.Dir(path) == "/bin" || strings.HasSuffix(d.Name(), ".so") {
 				addLibraries(libraries, path)
 			}
 			return writeFile(tw, filepath.Join(inside, rel), path)
