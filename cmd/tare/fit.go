@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"tare.dev/tare/internal/document"
 	"tare.dev/tare/internal/fit"
@@ -122,12 +123,24 @@ func newFitCommand() *cobra.Command {
 			if err := o.boundWork(cmd.Flags()); err != nil {
 				return errors.Join(usageError(err), h.close())
 			}
-			return errors.Join(runFit(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), args, o, h), h.close())
+			_, err = runFit(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), args, o, h)
+			return errors.Join(err, h.close())
 		},
 	}
 	cmd.AddCommand(newFitListCommand(), newFitShowCommand(), newFitReportCommand(), newFitDeleteCommand())
 	f := cmd.Flags()
 	f.SetInterspersed(false)
+	o.addFlags(f)
+	f.StringVar(&o.cgroupParent, "cgroup-parent", "", "control group to make groups in (default: the one tare runs in)")
+	f.StringVar(&o.runner, "runner", "", "cgroup, or docker for an application in an image (default: cgroup, with --image docker)")
+	f.StringVar(&o.image, "image", "", "Docker image that the application is in; its own command runs, or what stands after --")
+	f.StringVar(&o.profile, "profile", "", "file to write what was proven to, for tare exec: tare.json beside the jar")
+	f.BoolVar(&o.resume, "resume", false, "go on with a fit that was cut off: --resume [ID], without one the newest started here")
+	return cmd
+}
+
+// addFlags are the flags of a fit, wherever the application is.
+func (o *fitOptions) addFlags(f *pflag.FlagSet) {
 	f.Float64Var(&o.cpus, "cpus", 0, "processors the application may use, such as 1.5 (0: no quota)")
 	f.StringVar(&o.cpuset, "cpuset", "", "processors it is pinned to, such as 0-1")
 	f.StringVar(&o.ready, "ready", "", "when it is ready: a URL that answers, tcp:PORT, or log:REGEX (default: the first --load URL)")
@@ -145,9 +158,6 @@ func newFitCommand() *cobra.Command {
 	f.StringVar(&o.ample, "ample", "", "memory of the baseline, such as 2g (default: half of what is available, at most 2g)")
 	f.IntVar(&o.baselines, "baselines", fit.DefaultBaselines, "runs of the baseline")
 	f.IntVar(&o.confirmations, "confirmations", fit.DefaultConfirmations, "fresh runs that must pass at the recommended limit")
-	f.StringVar(&o.cgroupParent, "cgroup-parent", "", "control group to make groups in (default: the one tare runs in)")
-	f.StringVar(&o.runner, "runner", "", "cgroup, or docker for an application in an image (default: cgroup, with --image docker)")
-	f.StringVar(&o.image, "image", "", "Docker image that the application is in; its own command runs, or what stands after --")
 	f.BoolVar(&o.job, "job", false, "the application is a job: it runs to its end, within --ready-timeout (default 1h), and its time is the measure")
 	f.StringVar(&o.prefer, "prefer", string(fit.PreferMemory), "memory, balanced or throughput: which options are worth their speed")
 	f.BoolVar(&o.heapCurve, "heap-curve", false, "at the end, trials with other heaps: where is the cliff?")
@@ -160,50 +170,53 @@ func newFitCommand() *cobra.Command {
 	f.Uint64Var(&o.seed, "seed", 0, "draws the order of the ablation's trials")
 	f.BoolVar(&o.json, "json", false, "write JSON (schema "+report.FitSchema+")")
 	f.StringVar(&o.out, "out", "", "folder for report.html, result.json, and the log and footprints of each trial")
-	f.StringVar(&o.profile, "profile", "", "file to write what was proven to, for tare exec: tare.json beside the jar")
 	f.StringArrayVar(&o.env, "env", nil, "NAME=VALUE for the application; repeatable")
 	f.StringVar(&o.store, "store", "", storeHelp+"; none keeps nothing")
-	f.BoolVar(&o.resume, "resume", false, "go on with a fit that was cut off: --resume [ID], without one the newest started here")
-	return cmd
 }
 
 func usageError(err error) error { return &exitError{exitUsage, err} }
 
-func runFit(ctx context.Context, stdout, stderr io.Writer, args []string, o fitOptions, h *history) error {
+// runFit makes a fit and shows it. The result is nil where none was begun.
+func runFit(ctx context.Context, stdout, stderr io.Writer, args []string, o fitOptions, h *history) (result *fit.Result, err error) {
 	c, err := fitConfig(ctx, args, o, stderr)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if c.Image == nil {
 		if c.Runner, err = openRunner(o.cgroupParent, stderr); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	if closer, ok := c.Runner.(io.Closer); ok {
 		defer closer.Close()
 	}
 	if err := c.Survey(ctx); err != nil {
-		return err
+		return nil, err
 	}
 	folders, err := openFolders(&c, o, h)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer folders.close(stderr)
+	unshare, err := shareFolder(ctx, &c)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, unshare()) }()
 	if err := h.begin(ctx, &c, stderr); err != nil {
-		return err
+		return nil, err
 	}
 	progress := newProgress(stderr)
 	progress.note(strings.TrimPrefix(fmt.Sprintf("%s, baseline with %s", h.going(), report.Limit(c.AmpleBytes)), ", "))
 	c.Observe, c.Stage = progress.event, progress.stage
-	result, err := fit.Run(ctx, c)
+	result, err = fit.Run(ctx, c)
 	progress.end()
 	if err := folders.keep(result); err != nil {
 		progress.note(err.Error())
 	}
 	keepErr := h.end(ctx, result, err)
 	if ctx.Err() != nil && !fit.Ended(err) {
-		return fmt.Errorf("interrupted after %d trials: nothing is left running%s", len(result.Trials), h.hint(result))
+		return result, fmt.Errorf("interrupted after %d trials: nothing is left running%s", len(result.Trials), h.hint(result))
 	}
 	failure := fitError(err)
 	if !fit.Ended(err) {
@@ -212,12 +225,12 @@ func runFit(ctx context.Context, stdout, stderr io.Writer, args []string, o fitO
 	// One that cannot be written keeps none of the others from being written.
 	err = errors.Join(failure, keepErr, showFit(stdout, result, failure, o), folders.write(result, failure))
 	if err != nil || o.profile == "" {
-		return err
+		return result, err
 	}
 	if jar := result.Setup.Jar; jar != "" {
 		progress.note(fmt.Sprintf("the profile is for the extracted jars: %s goes beside %s", filepath.Base(o.profile), jar))
 	}
-	return writeProfile(o.profile, result)
+	return result, writeProfile(o.profile, result)
 }
 
 // showFit writes the result to stdout.

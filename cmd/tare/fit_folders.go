@@ -31,7 +31,7 @@ type fitFolders struct {
 func openFolders(c *fit.Config, o fitOptions, h *history) (*fitFolders, error) {
 	f := &fitFolders{}
 	err := f.openOut(o)
-	if err == nil && c.Image == nil {
+	if err == nil {
 		err = f.openArchives(o, h)
 	}
 	if err != nil {

@@ -171,6 +171,9 @@ func notFound(err error) error {
 func givenFlags(flags *pflag.FlagSet) []store.Flag {
 	var out []store.Flag
 	flags.Visit(func(f *pflag.Flag) {
+		if _, ok := f.Annotations[notOfFit]; ok {
+			return
+		}
 		switch f.Name {
 		case "resume", "store", "json":
 			return

@@ -19,6 +19,7 @@ import (
 
 	"tare.dev/tare/internal/docker"
 	"tare.dev/tare/internal/fit"
+	"tare.dev/tare/internal/image"
 	"tare.dev/tare/internal/jvmopts"
 	"tare.dev/tare/internal/lab"
 	"tare.dev/tare/internal/linux"
@@ -32,6 +33,10 @@ type imageFacts struct {
 	Java fit.Java
 	// Dir is the working directory, Home that of the user.
 	Dir, Home string
+	// UID and GID are those of the user.
+	UID, GID int
+	// NestedJar is the file of the command's jar, where that holds jars.
+	NestedJar string `json:",omitempty"`
 	// Files are those that a JVM reads options from.
 	Files map[string]factFile
 	// Error says why there is no Java.
@@ -85,7 +90,7 @@ func newImageFactsCommand() *cobra.Command {
 
 // factsHere finds out what a command needs of the file system it is in.
 func factsHere(ctx context.Context, args, env []string) (imageFacts, error) {
-	f := imageFacts{Home: "/", Files: map[string]factFile{}}
+	f := imageFacts{Home: "/", UID: os.Getuid(), GID: os.Getgid(), Files: map[string]factFile{}}
 	if u, err := user.LookupId(strconv.Itoa(os.Getuid())); err == nil && u.HomeDir != "" {
 		f.Home = u.HomeDir
 	}
@@ -113,7 +118,24 @@ func factsHere(ctx context.Context, args, env []string) (imageFacts, error) {
 		}
 		return text, err
 	}}) // what is wrong with the options is said when they are read again
+	f.NestedJar = nestedJar(args)
 	return f, nil
+}
+
+// nestedJar is the file of a java command's jar, links resolved, where it holds jars.
+func nestedJar(args []string) string {
+	command, err := jvmopts.Parse(args)
+	if err != nil || !isJava(args) || !fit.NestedJars(command.Jar()) {
+		return ""
+	}
+	jar, err := filepath.EvalSymlinks(command.Jar())
+	if err == nil {
+		jar, err = filepath.Abs(jar)
+	}
+	if err != nil {
+		return ""
+	}
+	return jar
 }
 
 func isJava(args []string) bool { return filepath.Base(args[0]) == "java" }
@@ -128,12 +150,12 @@ func javaArgs(args []string) []string {
 
 // openDocker makes the runner for an image, and clears what an earlier, killed
 // tare left.
-func openDocker(ctx context.Context, image string, stderr io.Writer) (*runner.Docker, error) {
+func openDocker(ctx context.Context, name string, stderr io.Writer) (*runner.Docker, error) {
 	engine, err := docker.NewEngine("")
 	if err != nil {
 		return nil, containerError(err)
 	}
-	d, err := runner.NewDocker(ctx, runner.DockerOptions{Engine: engine, Image: image})
+	d, err := runner.NewDocker(ctx, runner.DockerOptions{Engine: engine, Image: name})
 	if errors.Is(err, runner.ErrUnavailable) {
 		return nil, &exitError{exitPermission, err}
 	}
@@ -229,10 +251,13 @@ func (o fitOptions) applicationInImage(ctx context.Context, c *fit.Config, args 
 	if err != nil {
 		return err
 	}
-	image := d.Image()
-	command := slices.Concat(image.Config.Entrypoint, image.Config.Cmd)
+	from := d.Image()
+	command := slices.Concat(from.Config.Entrypoint, from.Config.Cmd)
 	if len(args) > 0 {
-		command = slices.Concat(image.Config.Entrypoint, args)
+		command = slices.Concat(from.Config.Entrypoint, args)
+	}
+	if len(command) > 0 && command[0] == launcherInImage {
+		return usageError(fmt.Errorf("image %.100q was made by tare bake: fit the one that it was made of", o.image))
 	}
 	if len(command) == 0 {
 		return usageError(fmt.Errorf("image %.100q has no command: give one after --, such as: java -jar /app.jar", o.image))
@@ -245,7 +270,7 @@ func (o fitOptions) applicationInImage(ctx context.Context, c *fit.Config, args 
 		return imageError(o.image, err)
 	}
 	c.Runner, c.Java, c.Env = d, facts.Java, facts.withHome(c.Env)
-	c.Image = &fit.Image{Name: o.image, ID: image.ID, Dir: facts.Dir, Args: args, ByVariable: !isJava(command)}
+	c.Image = &fit.Image{Name: o.image, ID: from.ID, Dir: facts.Dir, Args: args, ByVariable: !isJava(command), UID: facts.UID, GID: facts.GID, Jar: facts.NestedJar}
 	if c.Image.ByVariable {
 		c.Command = fit.CommandOf(command)
 	} else if c.Command, err = jvmopts.Parse(command); err != nil {
@@ -254,16 +279,34 @@ func (o fitOptions) applicationInImage(ctx context.Context, c *fit.Config, args 
 	if c.Given, err = jvmopts.Read(jvmopts.Input{Release: jvmopts.ParseRelease(c.Java.Version), Args: javaArgs(command), Env: c.Env, Dir: facts.Dir, ReadFile: facts.read}); err != nil {
 		return usageError(err)
 	}
-	c.Levers = withoutTraining(c.Levers, stderr)
 	return nil
 }
 
-// withoutTraining leaves out the levers that make a file: it would have to be
-// made in the image's build.
-func withoutTraining(levers []fit.Lever, stderr io.Writer) []fit.Lever {
-	left := slices.DeleteFunc(slices.Clone(levers), func(l fit.Lever) bool { return l.TrainOption != "" })
-	if len(left) < len(levers) {
-		fmt.Fprintln(stderr, "note: a class archive of the application is not tried in an image: it is made when the image is built")
+// shareFolder gives the containers of a fit its folder of archives, and the fit a copy
+// of the application's jar, where that holds jars: it is taken apart here. The caller
+// calls done when the fit has ended.
+func shareFolder(ctx context.Context, c *fit.Config) (done func() error, err error) {
+	d, ok := c.Runner.(*runner.Docker)
+	if !ok {
+		return func() error { return nil }, nil
 	}
-	return left
+	d.Bind(docker.Bind{Source: c.ArchiveDir, Target: fit.InImage})
+	if c.Image.Jar == "" {
+		return func() error { return nil }, nil
+	}
+	dir, err := os.MkdirTemp("", "tare-jar-*")
+	if err != nil {
+		return nil, err
+	}
+	done = func() error { return os.RemoveAll(dir) }
+	jar := filepath.Join(dir, filepath.Base(c.Command.Jar()))
+	err = d.CopyOut(ctx, c.Image.Jar, jar)
+	if err == nil {
+		err = os.Chtimes(jar, image.FileTime, image.FileTime)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("the application's jar: %w", err), done())
+	}
+	c.Image.Jar = jar
+	return done, nil
 }

@@ -47,6 +47,7 @@ that an application passes its load with.
   tare watch PID     the same as it changes, live or as a record
   tare diff A B      what changed between two footprints
   tare fit -- java … the smallest memory limit that passes, and the options for it
+  tare bake IMAGE    an image that needs less memory, with what a fit has proven
   tare fit list      the fits that were made; show and report one of them
   tare lab run FILE  an experiment, published results beside measured ones
   tare exec -- java … start a JVM so that it fits its container
@@ -90,7 +91,7 @@ func newRootCommand() *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return &exitError{exitUsage, fmt.Errorf("%w\nsee: %s --help", err, cmd.CommandPath())}
 	})
-	root.AddCommand(newWeighCommand(), newDoctorCommand(), newWatchCommand(), newDiffCommand(), newFitCommand(), newExecCommand(), newLabCommand(), newJMHCommand(), newJDKsCommand(), newImageFactsCommand(), newTrialAgentCommand(), newVersionCommand(), newManCommand())
+	root.AddCommand(newWeighCommand(), newDoctorCommand(), newWatchCommand(), newDiffCommand(), newFitCommand(), newBakeCommand(), newExecCommand(), newLabCommand(), newJMHCommand(), newJDKsCommand(), newImageFactsCommand(), newTrialAgentCommand(), newVersionCommand(), newManCommand())
 	return root
 }
 

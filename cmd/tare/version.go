@@ -26,7 +26,7 @@ const versionSchema = "tare.version/1"
 
 // schemas are the formats that tare writes, each with its version.
 var schemas = []string{
-	document.Schema, launch.Schema, doctor.Schema, report.DiffSchema, report.FitListSchema, report.FitSchema, footprint.Schema,
+	document.Schema, launch.Schema, doctor.Schema, report.BakeSchema, report.DiffSchema, report.FitListSchema, report.FitSchema, footprint.Schema,
 	jmhreport.ComparisonSchema, jmhreport.ReportSchema, lab.Schema, profile.Schema, versionSchema,
 }
 

@@ -295,7 +295,9 @@ type Image struct {
 	ID string
 	// Architecture is as in GOARCH.
 	Architecture string
-	Config       struct {
+	// RepoTags are its names.
+	RepoTags []string
+	Config   struct {
 		Env, Entrypoint, Cmd []string
 		WorkingDir           string
 	}

@@ -25,15 +25,25 @@ func (t *trier) Train(ctx context.Context, s Setup, option string) (string, erro
 		return "", fmt.Errorf("class archive of an earlier run: %w", err)
 	}
 	t.archives = append(t.archives, trained{file, option})
-	spec := t.spec(s.plus(Setup{Options: []string{strings.ReplaceAll(option, "{archive}", file)}}), t.config.AmpleBytes)
+	writes, err := file, error(nil)
+	if t.config.Image != nil {
+		if writes, err = t.config.openTraining(file); err != nil {
+			return "", fmt.Errorf("folder for a class archive: %w", err)
+		}
+	}
+	spec := t.spec(s.plus(Setup{Options: []string{strings.ReplaceAll(option, "{archive}", writes)}}), t.config.AmpleBytes)
 	spec.StopGrace = TrainGrace
-	var err error
 	if spec.LogFile, err = t.config.reserve(trainingLog); err != nil {
 		return "", err
 	}
 	r, err := trial.Run(ctx, t.config.Runner, spec)
 	if err != nil {
 		return "", err
+	}
+	if t.config.Image != nil {
+		if err := t.config.takeTrained(file); err != nil {
+			return "", fmt.Errorf("class archive: %w", err)
+		}
 	}
 	made, err := t.config.Runner.File(ctx, file)
 	if err != nil || made.Bytes == 0 {
@@ -42,7 +52,7 @@ func (t *trier) Train(ctx context.Context, s Setup, option string) (string, erro
 	if err := t.config.Runner.Flush(ctx, file); err != nil {
 		return "", fmt.Errorf("class archive: %w", err)
 	}
-	return file, nil
+	return t.config.inside(file), nil
 }
 
 // Extract takes the application's jar apart, in the folder of archives.
@@ -55,7 +65,7 @@ func (t *trier) Extract(context.Context) (string, error) {
 	if err == nil {
 		t.archives = append(t.archives, trained{file: dir})
 	}
-	return jar, err
+	return t.config.inside(jar), err
 }
 
 // extractedDir is where the application's jar is taken apart.
@@ -74,10 +84,11 @@ func (c Config) archiveFile(option string) string {
 // removes the rest.
 func (t *trier) keepArchives(s Setup, ok bool) (archive, option string) {
 	for _, a := range t.archives {
+		inside := t.config.inside(a.file)
 		switch {
-		case ok && a.option == "" && filepath.Dir(s.Jar) == a.file:
-		case ok && a.option != "" && strings.Contains(strings.Join(s.Options, "\n"), "="+a.file):
-			archive, option = a.file, strings.ReplaceAll(a.option, "{archive}", a.file)
+		case ok && a.option == "" && filepath.Dir(s.Jar) == inside:
+		case ok && a.option != "" && strings.Contains(strings.Join(s.Options, "\n"), "="+inside):
+			archive, option = inside, strings.ReplaceAll(a.option, "{archive}", inside)
 		case filepath.Dir(a.file) == t.config.ArchiveDir:
 			_, _ = RemoveMade(a.file) // what is left is in the fit's own folder
 		}

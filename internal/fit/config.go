@@ -80,6 +80,11 @@ type Image struct {
 	// ByVariable says that options go to the JVM by JAVA_TOOL_OPTIONS, for the
 	// image's command is not java's.
 	ByVariable bool `json:",omitempty"`
+	// UID and GID are those that its containers run as.
+	UID, GID int `json:",omitempty"`
+	// Jar is a copy on this machine of the application's jar, where that holds
+	// jars; else "".
+	Jar string `json:"-"`
 }
 
 // Terms decide how far a search goes; all are as in Search, and Allow as in
@@ -115,15 +120,18 @@ func NewLoad(l load.Loader) Load {
 
 // search is the search that the config asks for.
 func (c Config) search(t Trier) *Search {
-	facts := Facts{Release: jvmopts.ParseRelease(c.Java.Version), Given: c.Given, Allow: c.Allow, CPUs: c.CPUs, Nested: c.Image == nil && nestedJars(c.jarPath()),
+	facts := Facts{Release: jvmopts.ParseRelease(c.Java.Version), Given: c.Given, Allow: c.Allow, CPUs: c.CPUs, Nested: NestedJars(c.jarPath()),
 		ReadAheadBytes: c.ReadAheadBytes, Inherits: c.Runner != nil && strings.HasPrefix(c.Runner.Name(), "cgroup")}
 	return &Search{Trier: t, Levers: c.Levers, Facts: facts, AmpleBytes: c.AmpleBytes, Baselines: c.Baselines, Confirmations: c.Confirmations,
 		MaxTrials: c.MaxTrials, Budget: c.Budget, Margin: c.Margin, Prefer: c.Prefer, ShowFailure: true, Ablation: c.Ablation, HeapCurve: c.HeapCurve,
 		Seed: c.Seed, Observe: c.Observe}
 }
 
-// jarPath is the application's jar, or "".
+// jarPath is the application's jar on this machine, or "".
 func (c Config) jarPath() string {
+	if c.Image != nil {
+		return c.Image.Jar
+	}
 	jar := c.Command.Jar()
 	if jar == "" {
 		return ""

@@ -24,10 +24,10 @@ const (
 	maxIndex      = 1 << 20 // bytes
 )
 
-// nestedJars says that a jar holds jars, in Spring Boot's layout: its manifest
+// NestedJars says that a jar holds jars, in Spring Boot's layout: its manifest
 // names the class to start and the folders of classes and libraries (Spring Boot
 // reference, "The Executable Jar Format").
-func nestedJars(name string) bool {
+func NestedJars(name string) bool {
 	j, err := jarfile.Open(name)
 	if err != nil {
 		return false
@@ -52,7 +52,7 @@ func ExtractJars(name, dir string) (string, error) {
 		return "", fmt.Errorf("%w: %s: %w", ErrNotExtracted, name, err)
 	}
 	defer z.Close()
-	b := bootJar{zip: &z.Reader, dir: dir, time: st.ModTime(), left: maxExtracted}
+	b := bootJar{zip: &z.Reader, dir: dir, time: st.ModTime().UTC(), left: maxExtracted}
 	if err := b.read(name); err != nil {
 		return "", fmt.Errorf("%w: %s: %w", ErrNotExtracted, name, err)
 	}

@@ -58,7 +58,7 @@ func TestExtractJars(t *testing.T) {
 	if err := os.Chtimes(jar, when, when); err != nil {
 		t.Fatal(err)
 	}
-	if !nestedJars(jar) || nestedJars(jvmtest.Jar(t, "sysinfo.jar")) || nestedJars(filepath.Join(dir, "none.jar")) {
+	if !NestedJars(jar) || NestedJars(jvmtest.Jar(t, "sysinfo.jar")) || NestedJars(filepath.Join(dir, "none.jar")) {
 		t.Error("which jar holds jars?")
 	}
 	if got, err := ExtractJars(jar, out); err != nil || got != filepath.Join(out, "app.jar") {

@@ -93,8 +93,8 @@ func (r *Recorder) Train(ctx context.Context, s Setup, option string) (string, e
 		if t.Failure != "" {
 			return "", fmt.Errorf("%w: %s", ErrNoArchive, t.Failure)
 		}
-		if sum, err := fileDigest(t.File); err == nil && sum == t.Digest {
-			r.archives = append(r.archives, trained{t.File, option})
+		if sum, err := fileDigest(r.config.outside(t.File)); err == nil && sum == t.Digest {
+			r.archives = append(r.archives, trained{r.config.outside(t.File), option})
 			return t.File, nil
 		}
 		return r.made.Train(ctx, s, option)
@@ -112,7 +112,7 @@ func (r *Recorder) Train(ctx context.Context, s Setup, option string) (string, e
 	}
 	if file != "" {
 		var digestErr error
-		if t.Digest, digestErr = fileDigest(file); digestErr != nil {
+		if t.Digest, digestErr = fileDigest(r.config.outside(file)); digestErr != nil {
 			return "", fmt.Errorf("class archive: %w", digestErr)
 		}
 	}

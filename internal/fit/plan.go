@@ -242,7 +242,7 @@ func (t Terms) margin() string {
 // Record is the record of the fit that was planned.
 func (p Plan) Record() (Record, error) {
 	r := Record{Image: p.Image, Java: p.Java, Env: redactEnv(p.Env), Dir: p.Dir, CPUs: p.CPUs, Cpuset: p.Cpuset, ReadyTimeout: p.ReadyTimeout, Job: p.Job,
-		Load: redactLoad(p.Load.Description), Warmup: p.Warmup, Duration: p.Duration, Requests: p.Requests, AmpleBytes: p.AmpleBytes, Terms: p.Terms}
+		Load: redactLoad(p.Load.Description), Warmup: p.Warmup, Duration: p.Duration, Requests: p.Requests, AmpleBytes: p.AmpleBytes, ArchiveDir: p.ArchiveDir, Terms: p.Terms}
 	var errs [3]error
 	if p.Image != nil && p.Image.ByVariable {
 		r.Command = CommandOf(redactWords(p.Command))

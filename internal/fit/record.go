@@ -32,6 +32,8 @@ type Record struct {
 	SLO          trial.SLO
 
 	AmpleBytes int64
+	// ArchiveDir is as in Config.
+	ArchiveDir string
 	Terms
 }
 
@@ -41,7 +43,7 @@ func (c Config) record() Record {
 	command.Options, command.Main, command.Args = redactWords(c.Command.Options), redactWords(c.Command.Main), redactWords(c.Command.Args)
 	return Record{Command: command, Image: c.Image, Java: c.Java, Env: redactEnv(decidingEnv(c)), Dir: c.Dir, CPUs: c.CPUs, Cpuset: c.Cpuset,
 		Ready: c.Ready, ReadyTimeout: c.ReadyTimeout, Job: c.Job, Load: redactLoad(c.Load.Description), Warmup: c.Warmup, Duration: c.Duration, Requests: c.Requests, SLO: c.SLO,
-		AmpleBytes: c.AmpleBytes, Terms: c.Terms}
+		AmpleBytes: c.AmpleBytes, ArchiveDir: c.ArchiveDir, Terms: c.Terms}
 }
 
 // redactLoad redacts what describes a load.

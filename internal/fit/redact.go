@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// redacted stands for a secret in what is shown and stored.
-const redacted = "REDACTED"
+// Redacted stands for a secret in what is shown and stored.
+const Redacted = "REDACTED"
 
 var (
 	// secretName matches names of variables, properties and parameters whose values
@@ -29,10 +29,10 @@ func redact(text string) string {
 			if !secretName.MatchString(m[2]) {
 				return found
 			}
-			return m[1] + m[2] + "=" + redacted
+			return m[1] + m[2] + "=" + Redacted
 		})
 	}
-	return userInfo.ReplaceAllString(byName(parameter, byName(property, text)), "://"+redacted+"@")
+	return userInfo.ReplaceAllString(byName(parameter, byName(property, text)), "://"+Redacted+"@")
 }
 
 // redactWords redacts the words of a command line: a property is a word, whatever its
@@ -42,7 +42,7 @@ func redactWords(words []string) []string {
 	for _, w := range words {
 		name, _, ok := strings.Cut(w, "=")
 		if property, isProperty := strings.CutPrefix(name, "-"); ok && isProperty && secretName.MatchString(property) {
-			out = append(out, name+"="+redacted)
+			out = append(out, name+"="+Redacted)
 			continue
 		}
 		out = append(out, redact(w))
@@ -56,7 +56,7 @@ func redactEnv(env []string) []string {
 	for _, e := range env {
 		name, value, _ := strings.Cut(e, "=")
 		if secretName.MatchString(name) {
-			value = redacted
+			value = Redacted
 		}
 		out = append(out, name+"="+redact(value))
 	}

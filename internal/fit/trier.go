@@ -110,6 +110,11 @@ func (t *trier) spec(s Setup, limit int64) trial.Spec {
 	if s.Jar != "" {
 		files = append(files, filepath.Dir(s.Jar))
 	}
+	for _, o := range s.Options { // they need not stand in args
+		if _, file, ok := TrainingOf(o); ok {
+			files = append(files, file)
+		}
+	}
 	return trial.Spec{
 		Args: args, Env: env, Dir: dir,
 		Limits: runner.Limits{MemoryBytes: limit, CPUs: c.CPUs, Cpuset: c.Cpuset},

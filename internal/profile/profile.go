@@ -134,20 +134,29 @@ func (p *Profile) check() error {
 	return p.checkAllowed(slices.Concat(p.Options, p.Env))
 }
 
-// Write writes a profile in one step: a reader sees the old one or the new.
-func (p *Profile) Write(path string) error {
+// Encode is the text of a profile that Read takes.
+func (p *Profile) Encode() ([]byte, error) {
 	if err := p.check(); err != nil {
-		return fmt.Errorf("profile: %w", err)
+		return nil, fmt.Errorf("profile: %w", err)
 	}
 	text, err := json.MarshalIndent(p, "", "  ")
 	if err != nil {
-		return fmt.Errorf("profile: %w", err)
+		return nil, fmt.Errorf("profile: %w", err)
+	}
+	return append(text, '\n'), nil
+}
+
+// Write writes a profile in one step: a reader sees the old one or the new.
+func (p *Profile) Write(path string) error {
+	text, err := p.Encode()
+	if err != nil {
+		return err
 	}
 	f, err := os.CreateTemp(filepath.Dir(path), ".tare-profile-*")
 	if err != nil {
 		return fmt.Errorf("profile: %w", err)
 	}
-	_, err = f.Write(append(text, '\n'))
+	_, err = f.Write(text)
 	err = errors.Join(err, f.Chmod(0o644), f.Close())
 	if err == nil {
 		err = os.Rename(f.Name(), path)

@@ -198,6 +198,9 @@ type imageJSON struct {
 	Args []string `json:"args"`
 	// ByVariable says that options went by JAVA_TOOL_OPTIONS.
 	ByVariable bool `json:"byVariable"`
+	// Files is the folder of this machine that holds what options and jar name in
+	// fit.InImage.
+	Files string `json:"files,omitempty"`
 }
 
 // NewFitJSON converts a result; failure is why there is no recommendation, or
@@ -215,7 +218,7 @@ func NewFitJSON(r *fit.Result, failure error) FitJSON {
 		Peak: r.Peak, UnpaidBytes: r.UnpaidBytes, Warnings: list(r.Warnings),
 	}
 	if c.Image != nil {
-		j.Image = &imageJSON{c.Image.Name, c.Image.ID, list(c.Image.Args), c.Image.ByVariable}
+		j.Image = &imageJSON{c.Image.Name, c.Image.ID, list(c.Image.Args), c.Image.ByVariable, c.ArchiveDir}
 	}
 	if failure != nil {
 		text := failure.Error()

@@ -15,6 +15,9 @@ import (
 
 // fitNext is what to paste.
 func fitNext(r *fit.Result) []document.Block {
+	if r.Config.Image != nil && (r.Archive != "" || r.Setup.Jar != "") {
+		return bakeNext(r)
+	}
 	image := imageSetup(r)
 	out := []document.Block{heading("Next: what to set")}
 	add := func(label, text string) {
@@ -36,6 +39,15 @@ func fitNext(r *fit.Result) []document.Block {
 	}
 	add("Kubernetes, of the container", strings.Join(kubernetesLines(r, image), "\n"))
 	return out
+}
+
+// bakeNext is what to do where the image lacks files of the recommendation.
+func bakeNext(r *fit.Result) []document.Block {
+	return []document.Block{heading("Next: a new image, and its limit"),
+		document.Paragraph{Text: document.Plain("What was proven has files that the image lacks: tare bake puts them into a new one.")},
+		document.Code{Label: document.Strong("Image, from this fit's number or its result.json"), Text: "tare bake " + shell.Quote(r.Config.Image.Name) + " --from-fit FIT -t NAME"},
+		document.Code{Label: document.Strong("Kubernetes, of the container"), Text: strings.Join(kubernetesLines(r, fit.Setup{}), "\n")},
+	}
 }
 
 // imageArchive is where the examples put the archive in an image.

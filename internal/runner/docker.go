@@ -1,10 +1,12 @@
 package runner
 
 import (
+	"archive/tar"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"runtime"
@@ -91,6 +93,42 @@ func (d *Docker) Name() string { return "docker" }
 
 // Image is what the engine says of the runner's image.
 func (d *Docker) Image() docker.Image { return d.image }
+
+// Engine is the engine that makes the containers.
+func (d *Docker) Engine() *docker.Engine { return d.engine }
+
+// Bind gives the containers that are started from now on a file or folder more.
+func (d *Docker) Bind(b docker.Bind) { d.binds = append(d.binds, b) }
+
+// CopyOut copies a file of the image, which may not be a link, to a file of this
+// machine.
+func (d *Docker) CopyOut(ctx context.Context, path, to string) (err error) {
+	name := d.owner.groupName(sequence.Add(1))
+	id, err := d.engine.Create(context.WithoutCancel(ctx), docker.Spec{Name: name, Image: d.image.ID, Entrypoint: []string{InContainer}, Labels: map[string]string{ownerLabel: name}})
+	if err != nil {
+		return err
+	}
+	defer func() { err = also(err, d.engine.Remove(context.WithoutCancel(ctx), id)) }()
+	r, err := d.engine.CopyFrom(ctx, id, path)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	t := tar.NewReader(r)
+	h, err := t.Next()
+	if err != nil {
+		return fmt.Errorf("%s in the image: %w", path, err)
+	}
+	if h.Typeflag != tar.TypeReg {
+		return fmt.Errorf("%s in the image is no file", path)
+	}
+	f, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(f, t)
+	return also(err, f.Close())
+}
 
 // Start starts the process of the spec in a fresh container.
 func (d *Docker) Start(ctx context.Context, spec Spec) (Process, error) {

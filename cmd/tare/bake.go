@@ -1,0 +1,400 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"debug/elf"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"tare.dev/tare/internal/docker"
+	"tare.dev/tare/internal/fit"
+	"tare.dev/tare/internal/image"
+	"tare.dev/tare/internal/report"
+	"tare.dev/tare/internal/store"
+)
+
+// bakeOptions are the flags of bake; those of its fit are among them.
+type bakeOptions struct {
+	fitOptions
+	tag      string
+	fromFit  string
+	runs     int
+	launcher string
+	oci      string
+	archive  string
+	push     bool
+}
+
+const (
+	defaultBakeRuns = 3
+	maxBakeRuns     = 1000
+	// notOfFit is the annotation of flags that a fit has not.
+	notOfFit = "not-of-fit"
+)
+
+const bakeLong = `Bake makes of an image another one that needs less memory. It fits the application
+in the image (as tare fit --image does), and puts on top of it what was proven: the
+jar extracted and a class archive trained under the load by the image's own JDK,
+where they pay, and tare-exec with tare.json in front of the image's command. All
+else of the image stays: its layers, user, environment, working folder, health check.
+
+Then it starts the new image at its limit, under the same load, several times. Only
+when each of these fresh runs passes, and uses the class archive, the image gets its
+name in the engine; with --oci, --archive and --push it goes elsewhere too.
+
+--from-fit takes the fit that was made earlier: its number, or its result.json. What
+it was made with is taken from there, where no flag says otherwise.
+
+It needs root, a Docker Engine on this machine, and tare-exec beside tare.
+
+Exit codes: ` + exitCodesHelp
+
+const bakeExample = `  tare bake shop:1.4 --load http://127.0.0.1:8080/ -t shop:1.4-small
+  tare bake shop:1.4 --from-fit 12 -t registry.example/shop:1.4-small --push
+  tare bake shop:1.4 --load http://127.0.0.1:8080/ -t shop:small -- --spring.profiles.active=prod`
+
+func newBakeCommand() *cobra.Command {
+	var o bakeOptions
+	cmd := &cobra.Command{
+		Use:     "bake IMAGE -t NAME [flags] [-- arguments]",
+		Short:   "Make of an image one that needs less memory, and prove it",
+		Long:    bakeLong,
+		Example: bakeExample,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			rest, err := o.read(cmd.Flags(), args)
+			if err != nil {
+				return usageError(err)
+			}
+			return runBake(cmd, &o, rest)
+		},
+	}
+	f := cmd.Flags()
+	o.addFlags(f)
+	f.Lookup("json").Usage = "write JSON (schema " + report.BakeSchema + ")"
+	f.StringVar(&o.image, "image", "", "")
+	_ = f.MarkHidden("image") // it is there
+	of := pflag.NewFlagSet("bake", pflag.ContinueOnError)
+	of.StringVarP(&o.tag, "tag", "t", "", "`name` of the new image, such as shop:1.4-small")
+	of.StringVar(&o.fromFit, "from-fit", "", "the fit that was made of this image: its number, or its result.json")
+	of.IntVar(&o.runs, "runs", defaultBakeRuns, "fresh runs of the new image that must pass")
+	of.StringVar(&o.launcher, "launcher", "", "the `file` tare-exec for the image's architecture (default: beside tare, or in PATH)")
+	of.StringVar(&o.oci, "oci", "", "`folder` in OCI's image layout that the image is added to as well")
+	of.StringVar(&o.archive, "archive", "", "`file` to write the image to as well, as docker save does")
+	of.BoolVar(&o.push, "push", false, "push the image to the registry of its name, with the credentials of docker login")
+	of.VisitAll(func(flag *pflag.Flag) { flag.Annotations = map[string][]string{notOfFit: nil} })
+	f.AddFlagSet(of)
+	return cmd
+}
+
+// read takes the image and the arguments of its command from the command line, and
+// checks the flags.
+func (o *bakeOptions) read(f *pflag.FlagSet, args []string) (rest []string, err error) {
+	names := args
+	if at := f.ArgsLenAtDash(); at >= 0 {
+		names, rest = args[:at], args[at:]
+	}
+	switch {
+	case len(names) != 1:
+		return nil, errors.New("bake takes one image, such as: tare bake shop:1.4 --load http://127.0.0.1:8080/ -t shop:1.4-small")
+	case o.tag == "":
+		return nil, errors.New("what is the new image's name? give -t NAME")
+	case o.runs < 1 || o.runs > maxBakeRuns:
+		return nil, fmt.Errorf("--runs %d: give 1 to %d", o.runs, maxBakeRuns)
+	}
+	if err := f.Set("image", names[0]); err != nil {
+		return nil, err
+	}
+	_, err = image.ParseTag(o.tag)
+	return rest, cmp.Or(err, o.boundWork(f))
+}
+
+func runBake(cmd *cobra.Command, o *bakeOptions, args []string) error {
+	ctx, stderr := cmd.Context(), cmd.ErrOrStderr()
+	launcher, err := findLauncher(o.launcher)
+	if err != nil {
+		return &exitError{exitTarget, err}
+	}
+	j, args, err := o.fitted(cmd, args)
+	if err != nil {
+		return err
+	}
+	c, err := fitConfig(ctx, args, o.fitOptions, stderr)
+	if err != nil {
+		return err
+	}
+	if c.Image.ID != j.Image.ID {
+		return usageError(fmt.Errorf("image %.100q is not the one that was fitted: fit it again (it was %s, and is %s)", o.image, j.Image.ID, c.Image.ID))
+	}
+	engine, err := docker.NewEngine("")
+	if err != nil {
+		return containerError(err)
+	}
+	base, err := image.FromEngine(ctx, engine, j.Image.ID)
+	if err != nil {
+		return containerError(err)
+	}
+	result, err := bakeOn(ctx, base, *o, baking{fit: j, launcher: launcher}, proof{config: c, runs: o.runs, engine: engine, stderr: stderr})
+	if err := errors.Join(err, base.Close()); err != nil {
+		return err
+	}
+	if o.json {
+		return writeJSON(cmd.OutOrStdout(), result)
+	}
+	return show(cmd.OutOrStdout(), report.BakeDocument(*result), false)
+}
+
+// bakeOn puts the change on an image, proves it, and writes it. What is not proven
+// does not stay in the engine.
+func bakeOn(ctx context.Context, base *image.Image, o bakeOptions, b baking, p proof) (result *report.Bake, err error) {
+	if b.config, err = base.Config(); err != nil {
+		return nil, err
+	}
+	if err := checkLauncher(b.launcher, b.config.Architecture); err != nil {
+		return nil, &exitError{exitTarget, err}
+	}
+	if p.change, err = b.change(); err != nil {
+		return nil, usageError(err)
+	}
+	baked, err := base.Put(p.change)
+	if err != nil {
+		return nil, err
+	}
+	if err := baked.ToEngine(ctx, p.engine); err != nil {
+		return nil, containerError(err)
+	}
+	p.baking = b
+	given, runs, err := p.runAs(ctx, baked)
+	if err != nil {
+		return nil, errors.Join(err, removeUnproven(ctx, p.engine, baked.ID()))
+	}
+	result = newBake(o, b, p, baked, given, runs)
+	if result.Written, err = o.write(ctx, p.engine, baked); err != nil {
+		return nil, err
+	}
+	return result, sizes(result, base, baked)
+}
+
+func (p proof) runAs(ctx context.Context, baked *image.Image) (fit.Trial, []fit.Trial, error) {
+	var err error
+	if p.baked, err = p.engine.Image(ctx, baked.ID()); err != nil {
+		return fit.Trial{}, nil, containerError(err)
+	}
+	given, runs, err := p.run(ctx)
+	if ctx.Err() != nil {
+		return given, nil, errors.New("interrupted: nothing is left running")
+	}
+	return given, runs, proofError(err)
+}
+
+// removeUnproven removes an image without a name; one that had a name before was
+// proven before.
+func removeUnproven(ctx context.Context, e *docker.Engine, id string) error {
+	ctx = context.WithoutCancel(ctx)
+	i, err := e.Image(ctx, id)
+	if err != nil || len(i.RepoTags) > 0 {
+		return err
+	}
+	return e.RemoveImage(ctx, id)
+}
+
+func newBake(o bakeOptions, b baking, p proof, baked *image.Image, given fit.Trial, runs []fit.Trial) *report.Bake {
+	asGiven := int64(0)
+	if b.fit.AsGiven != nil {
+		asGiven = b.fit.AsGiven.LimitBytes
+	}
+	r := &report.Bake{Schema: report.BakeSchema, Runs: len(runs), ByVariable: b.fit.Image.ByVariable,
+		Given: report.NewBakeImage(o.image, b.fit.Image.ID, asGiven, []fit.Trial{given}), Baked: report.NewBakeImage(o.tag, baked.ID(), *b.fit.LimitBytes, runs)}
+	for _, l := range p.change.Layers {
+		r.Added = append(r.Added, report.BakeLayer{Name: strings.TrimPrefix(l.CreatedBy, layerPrefix), Bytes: l.Bytes})
+	}
+	if b.fit.Archive != nil {
+		used := true // else the proof had failed
+		r.ArchiveUsed = &used
+	}
+	return r
+}
+
+// sizes are the sizes of both images.
+func sizes(r *report.Bake, base, baked *image.Image) (err error) {
+	if r.Given.ImageBytes, err = base.Size(); err != nil {
+		return err
+	}
+	r.Baked.ImageBytes = r.Given.ImageBytes
+	for _, l := range r.Added {
+		r.Baked.ImageBytes += l.Bytes
+	}
+	return nil
+}
+
+// write names the image in the engine, and writes it to where else it is wanted.
+func (o bakeOptions) write(ctx context.Context, e *docker.Engine, baked *image.Image) (written []string, err error) {
+	tag, err := image.ParseTag(o.tag)
+	if err != nil {
+		return nil, usageError(err)
+	}
+	if err := tag.TagIn(ctx, e, baked.ID()); err != nil {
+		return nil, containerError(err)
+	}
+	written = append(written, "engine: "+tag.String())
+	if o.oci != "" {
+		if err := baked.ToLayout(o.oci, tag); err != nil {
+			return written, err
+		}
+		written = append(written, "OCI layout: "+o.oci)
+	}
+	if o.archive != "" {
+		if err := baked.ToArchive(o.archive, tag); err != nil {
+			return written, err
+		}
+		written = append(written, "archive: "+o.archive)
+	}
+	if o.push {
+		digest, err := baked.Push(ctx, tag)
+		if err != nil {
+			return written, &exitError{exitTarget, err}
+		}
+		written = append(written, "registry: "+tag.String()+"@"+digest)
+	}
+	return written, nil
+}
+
+// fitted is the fit that is baked: an earlier one, or one that is made now. args are
+// those of the image's command.
+func (o *bakeOptions) fitted(cmd *cobra.Command, args []string) (report.FitJSON, []string, error) {
+	if o.fromFit != "" {
+		j, err := readFit(cmd.Context(), o.fitOptions.store, o.fromFit)
+		if err != nil {
+			return j, nil, err
+		}
+		if j.Image == nil {
+			return j, nil, usageError(fmt.Errorf("--from-fit %s: it is not of an image: fit the image, with tare fit --image", o.fromFit))
+		}
+		return j, j.Image.Args, answered(j, o.takeOver(cmd.Flags(), j))
+	}
+	h, args, err := openHistory(cmd, args, &o.fitOptions)
+	if err != nil {
+		return report.FitJSON{}, nil, err
+	}
+	withoutJSON := o.fitOptions
+	withoutJSON.json = false
+	r, err := runFit(cmd.Context(), io.Discard, cmd.ErrOrStderr(), args, withoutJSON, h)
+	if err := errors.Join(err, h.close()); err != nil {
+		return report.FitJSON{}, nil, err
+	}
+	j := report.NewFitJSON(r, nil)
+	return j, args, answered(j, nil)
+}
+
+// answered refuses a fit without an answer.
+func answered(j report.FitJSON, err error) error {
+	if err == nil && (j.LimitBytes == nil || j.Recommended == nil) {
+		return &exitError{exitNoLimit, errors.New("that fit found no limit that passes: there is nothing to bake")}
+	}
+	return err
+}
+
+// readFit reads a fit by its number in the history, or its result.json.
+func readFit(ctx context.Context, location, name string) (j report.FitJSON, err error) {
+	if strings.Trim(name, "0123456789") == "" {
+		err = withFit(ctx, location, name, func(f store.Fit, r *fit.Result) error {
+			if f.Ending == nil {
+				return usageError(fmt.Errorf("fit %s has not ended: go on with it, tare fit --resume %s", name, name))
+			}
+			j = report.NewFitJSON(r, nil)
+			return nil
+		})
+		return j, err
+	}
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return j, usageError(fmt.Errorf("--from-fit: %w", err))
+	}
+	if err := json.Unmarshal(text, &j); err != nil || j.Schema != report.FitSchema {
+		return j, usageError(fmt.Errorf("--from-fit %s: not the result.json of a fit", name))
+	}
+	return j, nil
+}
+
+// takeOver sets the flags that the command line leaves open to what the fit had. Its
+// load is taken where that is GET requests without secrets, which is all of it.
+func (o *bakeOptions) takeOver(f *pflag.FlagSet, j report.FitJSON) error {
+	had := map[string][]string{"ready": {j.Ready}, "slo": {j.SLO}, "cpus": {fmt.Sprintf("%g", j.Limits.CPUs)}, "cpuset": {j.Limits.Cpuset},
+		"concurrency": {fmt.Sprint(max(1, j.Load.Concurrency))}, "rate": {fmt.Sprintf("%g", j.Load.Rate)},
+		"warmup": {fmt.Sprintf("%gs", j.Load.WarmupSeconds)}, "duration": {fmt.Sprintf("%gs", j.Load.DurationSeconds)}, "requests": {fmt.Sprint(j.Load.Requests)}}
+	if !f.Changed("load") && !f.Changed("load-command") && !o.job && len(j.Load.Command)+len(j.Load.Targets) > 0 {
+		if len(j.Load.Command) > 0 || slices.ContainsFunc(j.Load.Targets, notPlain) {
+			return usageError(errors.New("the load of the fit is not stored as a whole: give --load or --load-command again"))
+		}
+		had["load"] = j.Load.Targets
+	}
+	for name, values := range had {
+		if f.Changed(name) || len(values) == 1 && values[0] == "" {
+			continue
+		}
+		for _, v := range values {
+			if err := f.Set(name, v); err != nil {
+				return usageError(fmt.Errorf("--from-fit: %w", err))
+			}
+		}
+	}
+	return nil
+}
+
+// notPlain says that a target of a load is more than what is stored of it.
+func notPlain(target string) bool {
+	return !strings.HasPrefix(target, "GET http") || strings.Contains(target, fit.Redacted) || strings.ContainsAny(strings.TrimPrefix(target, "GET "), " \n")
+}
+
+// findLauncher finds tare-exec.
+func findLauncher(given string) (string, error) {
+	if given != "" {
+		return given, nil
+	}
+	const name = "tare-exec"
+	if self, err := os.Executable(); err == nil {
+		if beside := filepath.Join(filepath.Dir(self), name); isFile(beside) {
+			return beside, nil
+		}
+	}
+	found, err := exec.LookPath(name)
+	if err != nil {
+		return "", errors.New("tare-exec, which goes into the image, is neither beside tare nor in PATH: name it with --launcher")
+	}
+	return found, nil
+}
+
+func isFile(path string) bool {
+	st, err := os.Stat(path)
+	return err == nil && st.Mode().IsRegular()
+}
+
+// machines are the ELF machines of architectures as images name them.
+var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
+
+// checkLauncher makes sure that a program starts in any image of an architecture: it
+// needs no loader of shared libraries.
+func checkLauncher(file, architecture string) error {
+	f, err := elf.Open(file)
+	if err != nil {
+		return fmt.Errorf("tare-exec: %w", err)
+	}
+	defer f.Close()
+	if want, known := machines[architecture]; known && f.Machine != want {
+		return fmt.Errorf("%s is for %s, and the image for %s: name the right tare-exec with --launcher", file, f.Machine, architecture)
+	}
+	if slices.ContainsFunc(f.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP }) {
+		return fmt.Errorf("%s needs shared libraries, which an image need not have: build it with CGO_ENABLED=0", file)
+	}
+	return nil
+}

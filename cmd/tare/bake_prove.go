@@ -1,0 +1,154 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"slices"
+
+	"tare.dev/tare/internal/docker"
+	"tare.dev/tare/internal/fit"
+	"tare.dev/tare/internal/footprint"
+	"tare.dev/tare/internal/image"
+	"tare.dev/tare/internal/report"
+	"tare.dev/tare/internal/runner"
+	"tare.dev/tare/internal/trial"
+)
+
+// proof runs an image and what was baked of it, side by side.
+type proof struct {
+	// config is of the image as given; its runner runs that.
+	config fit.Config
+	baking baking
+	change image.Change
+	baked  docker.Image
+	runs   int
+	engine *docker.Engine
+	stderr io.Writer
+}
+
+// UnprovenError says that a run of a baked image failed: it is not to be used.
+type UnprovenError struct {
+	Run, Runs int
+	Trial     fit.Trial
+	// Why is set where the run passed, and yet was not what was proven.
+	Why string
+}
+
+// Error names the run and what happened in it.
+func (e *UnprovenError) Error() string {
+	if e.Why != "" {
+		return fmt.Sprintf("fresh run %d of %d of the baked image: %s", e.Run, e.Runs, e.Why)
+	}
+	return fmt.Sprintf("fresh run %d of %d of the baked image at %s: %s", e.Run, e.Runs, report.Limit(e.Trial.LimitBytes), e.Trial.Verdict)
+}
+
+// run makes one run of the image as given, with ample memory, which the objective
+// compares with, and then fresh runs of the baked one at its limit.
+func (p proof) run(ctx context.Context) (given fit.Trial, baked []fit.Trial, err error) {
+	spec := p.spec(p.config.Command.With(), p.config.Env)
+	spec.Args[0] = p.javaOf(spec.Args[0])
+	spec.Limits.MemoryBytes, spec.Probe = p.config.AmpleBytes, true
+	if given, err = p.try(ctx, p.config.Runner, spec, 0); err != nil {
+		return given, nil, err
+	}
+	if !given.Passed {
+		return given, nil, &fit.BaselineError{Trial: given}
+	}
+	d, err := runner.NewDocker(ctx, runner.DockerOptions{Engine: p.engine, Image: p.baked.ID})
+	if err != nil {
+		return given, nil, err
+	}
+	for n := 1; n <= p.runs; n++ {
+		t, err := p.bakedRun(ctx, d, n, given.Measured)
+		if err != nil {
+			return given, baked, err
+		}
+		baked = append(baked, t)
+	}
+	return given, baked, nil
+}
+
+// javaOf is the launcher that a fit starts, whose path it looked up.
+func (p proof) javaOf(command string) string {
+	if p.config.Image.ByVariable {
+		return command
+	}
+	return p.config.Java.Path
+}
+
+func (p proof) bakedRun(ctx context.Context, d *runner.Docker, n int, baseline trial.Measured) (fit.Trial, error) {
+	args := p.baked.Config.Cmd
+	if given := p.baking.fit.Image.Args; len(given) > 0 && len(p.baked.Config.Entrypoint) > 0 {
+		args = given
+	}
+	spec := p.spec(slices.Concat(p.baked.Config.Entrypoint, args), runner.Environ(p.config.Env, p.change.Env))
+	spec.Files = append(spec.Files, fit.InImage)
+	spec.Weigh = true
+	fit.Attempt{LimitBytes: *p.baking.fit.LimitBytes, Baseline: &baseline}.Limit(&spec)
+	spec.Baseline = &baseline
+	t, err := p.try(ctx, d, spec, n)
+	switch {
+	case err != nil:
+		return t, err
+	case !t.Passed:
+		return t, &UnprovenError{Run: n, Runs: p.runs, Trial: t}
+	case !p.archiveInUse(t):
+		return t, &UnprovenError{n, p.runs, t, fmt.Sprintf("its JVM does not use %s, which was made by another JDK, or for other jars", p.baking.fit.Archive.File)}
+	}
+	return t, nil
+}
+
+// spec is a run of a command as the fit ran it.
+func (p proof) spec(args, env []string) trial.Spec {
+	c := p.config
+	return trial.Spec{Args: args, Env: env, Dir: c.Image.Dir, Limits: runner.Limits{CPUs: c.CPUs, Cpuset: c.Cpuset}, Ready: c.Ready, ReadyTimeout: c.ReadyTimeout,
+		Job: c.Job, Loader: c.Load.Loader, Warmup: c.Warmup, Duration: c.Duration, Requests: c.Requests, SLO: c.SLO, JavaHome: c.Java.Home, Files: c.Command.Files()}
+}
+
+func (p proof) try(ctx context.Context, r runner.Runner, spec trial.Spec, n int) (fit.Trial, error) {
+	res, err := trial.Run(ctx, r, spec)
+	if err != nil {
+		return fit.Trial{}, err
+	}
+	t := fit.Trial{Attempt: fit.Attempt{Number: n, LimitBytes: spec.Limits.MemoryBytes}, Outcome: fit.OutcomeOf(res)}
+	what := fmt.Sprintf("fresh run %d of %d", n, p.runs)
+	if n == 0 {
+		what = "the image as given"
+	}
+	fmt.Fprintf(p.stderr, "  %-20s %9s  %s, %s needed, ready in %s\n", what, report.Limit(t.LimitBytes), t.Verdict, report.Size(t.NeededBytes), report.Duration(t.Measured.Start))
+	return t, nil
+}
+
+// archiveInUse says that the JVM of a run had the archive mapped, which it does only
+// with one that it takes: its own, for the same jars of the same time. Where no
+// footprint could be taken it is not known to be otherwise.
+func (p proof) archiveInUse(t fit.Trial) bool {
+	if p.baking.fit.Archive == nil || t.Result == nil || t.Result.Peak == nil {
+		return true
+	}
+	name := path.Base(p.baking.fit.Archive.File)
+	for _, r := range t.Result.Peak.Rows {
+		if r.Owner == footprint.CDS && slices.ContainsFunc(r.Children, func(c footprint.Child) bool {
+			file, ok := footprint.FileOfPart(c.ID)
+			return ok && file == name
+		}) {
+			return true
+		}
+	}
+	return false
+}
+
+// proofError gives an error of a proof its exit code, and its evidence.
+func proofError(err error) error {
+	var unproven *UnprovenError
+	if !errors.As(err, &unproven) {
+		return fitError(err)
+	}
+	if unproven.Why != "" {
+		return &exitError{exitNoLimit, fmt.Errorf("%w%s", err, lastLines(unproven.Trial))}
+	}
+	return &exitError{exitNoLimit, fmt.Errorf("%w%s\nfit it again, with --margin or more --confirmations", err, evidence(unproven.Trial))}
+}

@@ -1,0 +1,131 @@
+package fit
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"tare.dev/tare/internal/docker"
+	"tare.dev/tare/internal/jvmopts"
+	"tare.dev/tare/internal/profile"
+	"tare.dev/tare/internal/runner"
+	"tare.dev/tare/internal/testkit/dockertest"
+	"tare.dev/tare/internal/testkit/jvmtest"
+	"tare.dev/tare/internal/trial"
+)
+
+// A container of the Docker runner begins with this program.
+func TestMain(m *testing.M) {
+	runner.Gate(os.Args)
+	os.Exit(m.Run())
+}
+
+// A training run in a container makes an archive that the JDK of the image then
+// uses, whoever the image's user is; nothing else of it is left.
+func TestTrainInImage(t *testing.T) {
+	e := dockertest.Start(t)
+	engine, err := docker.NewEngine(e.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for major, option := range map[int]string{17: "-XX:ArchiveClassesAtExit={archive}", 25: "-XX:AOTCacheOutput={archive}"} {
+		t.Run(strconv.Itoa(major), func(t *testing.T) {
+			glibc := filepath.Join(jvmtest.Cache(t), "jdks", ".glibc") // newer JDKs in the cache name it
+			e.Import(t, "shop", map[string]string{"/jdk": jvmtest.Home(t, major), glibc: glibc, "/app/sysinfo.jar": jvmtest.Jar(t, "sysinfo.jar")}, "USER 1234:5678")
+			d, err := runner.NewDocker(t.Context(), runner.DockerOptions{Engine: engine, Image: "shop"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := trainingConfig(t, d)
+			file, err := (&trier{config: c}).Train(t.Context(), Setup{Options: []string{"-Xmx64m", "-XX:+UseSerialGC"}}, option)
+			if err != nil || filepath.Dir(file) != InImage {
+				t.Fatal(file, err)
+			}
+			st, err := os.Lstat(c.outside(file))
+			if err != nil || st.Mode() != 0o644 || st.Size() < 1<<20 {
+				t.Errorf("%v, %v", st, err)
+			}
+			if _, err := profile.DescribeArchive(c.outside(file)); err != nil {
+				t.Error(err)
+			}
+			if entries, err := os.ReadDir(c.ArchiveDir); err != nil || len(entries) != 1 {
+				t.Errorf("%v, %v", entries, err)
+			}
+			if said := startsWithArchive(t, d, c, file); said != "" {
+				t.Error(said)
+			}
+		})
+	}
+}
+
+// trainingConfig is a fit of the demo service in an image.
+func trainingConfig(t *testing.T, d *runner.Docker) Config {
+	t.Helper()
+	dir := t.TempDir() // as deep as the folder's own parents, which need not be open to the image's user
+	d.Bind(docker.Bind{Source: dir, Target: InImage})
+	command, err := jvmopts.Parse([]string{"java", "-jar", "/app/sysinfo.jar", "--port", strconv.Itoa(jvmtest.FreePort(t))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ready, err := trial.ParseReady("log:listening on")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Config{Runner: d, Command: command, Java: Java{Path: "/jdk/bin/java", Home: "/jdk"}, Image: &Image{Name: "shop", Dir: "/", UID: 1234, GID: 5678},
+		Ready: ready, ReadyTimeout: time.Minute, Duration: 100 * time.Millisecond, AmpleBytes: 512 << 20, ArchiveDir: dir}
+}
+
+// startsWithArchive says what is wrong with a start that needs the archive.
+func startsWithArchive(t *testing.T, d *runner.Docker, c Config, file string) string {
+	t.Helper()
+	options := []string{"-XX:SharedArchiveFile=" + file, "-Xshare:on"}
+	if strings.HasSuffix(file, ".aot") {
+		options = []string{"-XX:AOTCache=" + file, "-XX:AOTMode=on"}
+	}
+	tr := trier{config: c}
+	r, err := trial.Run(t.Context(), d, tr.spec(Setup{Options: append(options, "-Xmx64m", "-XX:+UseSerialGC")}, c.AmpleBytes))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.ReadyAfter == 0 {
+		return strings.Join(r.Log, "\n")
+	}
+	return ""
+}
+
+// What a container left under the name of an archive is taken only where it is a
+// file: a link would have this process read another.
+func TestTakeTrained(t *testing.T) {
+	secret := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(secret, []byte("secret"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, make := range map[string]func(string) error{
+		"a link":   func(file string) error { return os.Symlink(secret, file) },
+		"a folder": func(file string) error { return os.Mkdir(file, 0o755) },
+		"nothing":  func(string) error { return nil },
+		"a file":   func(file string) error { return os.WriteFile(file, []byte("archive"), 0o600) },
+	} {
+		c := Config{Image: &Image{}, ArchiveDir: t.TempDir()}
+		file := c.archiveFile("-XX:ArchiveClassesAtExit={archive}")
+		inside, err := c.openTraining(file)
+		if err != nil || inside != "/tare/trained/app.jsa" {
+			t.Fatal(inside, err)
+		}
+		if err := make(c.outside(inside)); err != nil {
+			t.Fatal(err)
+		}
+		err = c.takeTrained(file)
+		_, missing := os.Lstat(file)
+		if refused := name == "a link" || name == "a folder"; errors.Is(err, ErrNoArchive) != refused || (missing == nil) != (name == "a file") {
+			t.Errorf("%s: %v; %v", name, err, missing)
+		}
+		if _, err := os.Lstat(filepath.Join(c.ArchiveDir, trainedDir)); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s: the folder is left: %v", name, err)
+		}
+	}
+}
