@@ -338,6 +338,12 @@ func (o *bakeOptions) takeOver(f *pflag.FlagSet, j report.FitJSON) error {
 		}
 		had["load"] = j.Load.Targets
 	}
+	if !o.runFlags.given() {
+		o.run = j.Image.Run
+		for _, p := range o.run.Ports {
+			o.publish = append(o.publish, p.String())
+		}
+	}
 	for name, values := range had {
 		if f.Changed(name) || len(values) == 1 && values[0] == "" {
 			continue

@@ -48,18 +48,19 @@ type fitOptions struct {
 	out           string
 	profile       string
 	env           []string
-	store         string
-	resume        bool
-	job           bool
-	prefer        string
-	heapCurve     bool
-	trials        int
-	budget        time.Duration
-	levers        string
-	allow         string
-	margin        string
-	ablation      bool
-	seed          uint64
+	runFlags
+	store     string
+	resume    bool
+	job       bool
+	prefer    string
+	heapCurve bool
+	trials    int
+	budget    time.Duration
+	levers    string
+	allow     string
+	margin    string
+	ablation  bool
+	seed      uint64
 }
 
 const fitLong = `Fit runs a Java application again and again, each time in a fresh control group
@@ -170,6 +171,7 @@ func (o *fitOptions) addFlags(f *pflag.FlagSet) {
 	f.Uint64Var(&o.seed, "seed", 0, "draws the order of the ablation's trials")
 	f.BoolVar(&o.json, "json", false, "write JSON (schema "+report.FitSchema+")")
 	f.StringVar(&o.out, "out", "", "folder for report.html, result.json, and the log and footprints of each trial")
+	o.runFlags.addFlags(f)
 	f.StringArrayVar(&o.env, "env", nil, "NAME=VALUE for the application; repeatable")
 	f.StringVar(&o.store, "store", "", storeHelp+"; none keeps nothing")
 }
@@ -258,7 +260,7 @@ func styleOf(w io.Writer) document.Style {
 // fitConfig checks everything that can be checked before anything runs.
 func fitConfig(ctx context.Context, args []string, o fitOptions, stderr io.Writer) (fit.Config, error) {
 	c := fit.Config{CPUs: o.cpus, Cpuset: o.cpuset, ReadyTimeout: o.readyTimeout, Warmup: o.warmup, Duration: o.duration, Requests: o.requests,
-		Job: o.job, AddedEnv: o.env, Weigh: true}
+		Job: o.job, Weigh: true}
 	if err := o.checkNumbers(); err != nil {
 		return c, usageError(err)
 	}
@@ -269,6 +271,13 @@ func fitConfig(ctx context.Context, args []string, o fitOptions, stderr io.Write
 	if c.Dir, err = os.Getwd(); err != nil {
 		return c, err
 	}
+	if err := o.runFlags.check(o.image, c.Dir); err != nil {
+		return c, usageError(err)
+	}
+	if o.env, err = o.withEnvFiles(o.env); err != nil {
+		return c, usageError(err)
+	}
+	c.AddedEnv = o.env
 	if o.image != "" {
 		err = o.applicationInImage(ctx, &c, args, stderr)
 	} else {

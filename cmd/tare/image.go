@@ -150,12 +150,12 @@ func javaArgs(args []string) []string {
 
 // openDocker makes the runner for an image, and clears what an earlier, killed
 // tare left.
-func openDocker(ctx context.Context, name string, stderr io.Writer) (*runner.Docker, error) {
+func openDocker(ctx context.Context, name string, run docker.Run, stderr io.Writer) (*runner.Docker, error) {
 	engine, err := docker.NewEngine("")
 	if err != nil {
 		return nil, containerError(err)
 	}
-	d, err := runner.NewDocker(ctx, runner.DockerOptions{Engine: engine, Image: name})
+	d, err := runner.NewDocker(ctx, runner.DockerOptions{Engine: engine, Image: name, Run: run})
 	if errors.Is(err, runner.ErrUnavailable) {
 		return nil, &exitError{exitPermission, err}
 	}
@@ -214,7 +214,7 @@ func imageError(name string, err error) error {
 
 // findImage finds the Java of an image, for a lab.
 func findImage(ctx context.Context, name string, stderr io.Writer) (lab.Place, error) {
-	d, err := openDocker(ctx, name, stderr)
+	d, err := openDocker(ctx, name, docker.Run{}, stderr)
 	if err != nil {
 		return lab.Place{}, err
 	}
@@ -247,7 +247,7 @@ func (b *bounded) Write(p []byte) (int, error) {
 
 // applicationInImage finds the application in the image, and opens the runner.
 func (o fitOptions) applicationInImage(ctx context.Context, c *fit.Config, args []string, stderr io.Writer) error {
-	d, err := openDocker(ctx, o.image, stderr)
+	d, err := openDocker(ctx, o.image, o.run, stderr)
 	if err != nil {
 		return err
 	}
@@ -270,7 +270,7 @@ func (o fitOptions) applicationInImage(ctx context.Context, c *fit.Config, args 
 		return imageError(o.image, err)
 	}
 	c.Runner, c.Java, c.Env = d, facts.Java, facts.withHome(c.Env)
-	c.Image = &fit.Image{Name: o.image, ID: from.ID, Dir: facts.Dir, Args: args, ByVariable: !isJava(command), UID: facts.UID, GID: facts.GID, Jar: facts.NestedJar}
+	c.Image = &fit.Image{Name: o.image, ID: from.ID, Dir: facts.Dir, Args: args, ByVariable: !isJava(command), UID: facts.UID, GID: facts.GID, Jar: facts.NestedJar, Run: o.run}
 	if c.Image.ByVariable {
 		c.Command = fit.CommandOf(command)
 	} else if c.Command, err = jvmopts.Parse(command); err != nil {

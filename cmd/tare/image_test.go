@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"tare.dev/tare/internal/docker"
 	"tare.dev/tare/internal/testkit/dockertest"
 )
 
@@ -13,7 +14,7 @@ func TestAskImageFails(t *testing.T) {
 	t.Setenv("DOCKER_HOST", e.Host)
 	e.Import(t, "nothing", nil)
 	var stderr strings.Builder
-	d, err := openDocker(t.Context(), "nothing", &stderr)
+	d, err := openDocker(t.Context(), "nothing", docker.Run{}, &stderr)
 	if err != nil || stderr.Len() > 0 {
 		t.Fatal(err, stderr.String())
 	}

@@ -37,6 +37,7 @@ type Spec struct {
 	Env        []string
 	Labels     map[string]string
 	Binds      []Bind
+	Run        Run
 	// MemoryBytes limits memory, and memory plus swap alike; 0 is no limit.
 	MemoryBytes int64
 	// QuotaMicros is the processor time in each PeriodMicros; 0 is no quota.
@@ -60,6 +61,8 @@ type createRequest struct {
 	Labels       map[string]string
 	AttachStdout bool
 	AttachStderr bool
+	User         string              `json:",omitempty"`
+	ExposedPorts map[string]struct{} `json:",omitempty"`
 	HostConfig   hostConfig
 }
 
@@ -70,6 +73,10 @@ type hostConfig struct {
 	CpusetCpus         string `json:",omitempty"`
 	NetworkMode        string
 	Mounts             []mount
+	Binds              []string                 `json:",omitempty"`
+	Tmpfs              map[string]string        `json:",omitempty"`
+	PortBindings       map[string][]portBinding `json:",omitempty"`
+	ReadonlyRootfs     bool                     `json:",omitempty"`
 	LogConfig          struct{ Type string }
 }
 
@@ -83,7 +90,8 @@ type mount struct {
 func (e *Engine) Create(ctx context.Context, s Spec) (id string, err error) {
 	r := createRequest{Image: s.Image, Entrypoint: s.Entrypoint, Cmd: []string{}, Env: s.Env, Labels: s.Labels, AttachStdout: true, AttachStderr: true}
 	h := &r.HostConfig
-	h.Memory, h.MemorySwap, h.CPUQuota, h.CPUPeriod, h.CpusetCpus, h.NetworkMode = s.MemoryBytes, s.MemoryBytes, s.QuotaMicros, s.PeriodMicros, s.Cpuset, "host"
+	h.Memory, h.MemorySwap, h.CPUQuota, h.CPUPeriod, h.CpusetCpus = s.MemoryBytes, s.MemoryBytes, s.QuotaMicros, s.PeriodMicros, s.Cpuset
+	s.Run.set(&r)
 	h.LogConfig.Type = "none"
 	for _, b := range s.Binds {
 		h.Mounts = append(h.Mounts, mount{"bind", b.Source, b.Target, b.ReadOnly})

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"tare.dev/tare/internal/docker"
 	"tare.dev/tare/internal/jarfile"
 	"tare.dev/tare/internal/jvmopts"
 	"tare.dev/tare/internal/load"
@@ -80,6 +81,8 @@ type Image struct {
 	// ByVariable says that options go to the JVM by JAVA_TOOL_OPTIONS, for the
 	// image's command is not java's.
 	ByVariable bool `json:",omitempty"`
+	// Run is how its containers are started.
+	Run docker.Run `json:",omitzero"`
 	// UID and GID are those that its containers run as.
 	UID, GID int `json:",omitempty"`
 	// Jar is a copy on this machine of the application's jar, where that holds

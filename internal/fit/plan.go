@@ -211,7 +211,7 @@ func (i *Image) String() string {
 	if i == nil {
 		return "none"
 	}
-	return i.Name + " " + i.ID
+	return strings.Join(append([]string{i.Name, i.ID}, i.Run.Flags()...), " ")
 }
 
 // CommandOf is a command that is not java's, but starts a JVM.

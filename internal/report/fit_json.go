@@ -6,6 +6,7 @@ import (
 	"io"
 	"time"
 
+	"tare.dev/tare/internal/docker"
 	"tare.dev/tare/internal/fit"
 	"tare.dev/tare/internal/footprint"
 	"tare.dev/tare/internal/load"
@@ -198,6 +199,8 @@ type imageJSON struct {
 	Args []string `json:"args"`
 	// ByVariable says that options went by JAVA_TOOL_OPTIONS.
 	ByVariable bool `json:"byVariable"`
+	// Run is how its containers were started.
+	Run docker.Run `json:"run,omitzero"`
 	// Files is the folder of this machine that holds what options and jar name in
 	// fit.InImage.
 	Files string `json:"files,omitempty"`
@@ -218,7 +221,7 @@ func NewFitJSON(r *fit.Result, failure error) FitJSON {
 		Peak: r.Peak, UnpaidBytes: r.UnpaidBytes, Warnings: list(r.Warnings),
 	}
 	if c.Image != nil {
-		j.Image = &imageJSON{c.Image.Name, c.Image.ID, list(c.Image.Args), c.Image.ByVariable, c.ArchiveDir}
+		j.Image = &imageJSON{c.Image.Name, c.Image.ID, list(c.Image.Args), c.Image.ByVariable, c.Image.Run, c.ArchiveDir}
 	}
 	if failure != nil {
 		text := failure.Error()

@@ -158,6 +158,9 @@ func dockerLines(r *fit.Result, s fit.Setup) []string {
 		lines = append(lines, "-e "+shell.Quote("JAVA_TOOL_OPTIONS="+r.Config.ToolOptions(s.Options)))
 	}
 	if i := r.Config.Image; i != nil {
+		if flags := i.Run.Flags(); len(flags) > 0 {
+			lines = append(lines, shell.Words(flags))
+		}
 		return append(lines, shell.Words(append([]string{i.Name}, i.Args...)))
 	}
 	return append(lines, "IMAGE")

@@ -29,13 +29,15 @@ type DockerOptions struct {
 	Image string
 	// Binds are files and folders of this machine that containers have too.
 	Binds []docker.Bind
+	// Run is how containers are started.
+	Run docker.Run
 }
 
 // Docker runs processes in containers of one image, made by a Docker Engine on
 // this machine. It needs root, as reading what a container uses does.
 //
-// A container uses the machine's network: a port of the process is a port of
-// this machine. The limit holds for memory and for memory plus swap. The process
+// Where DockerOptions do not say otherwise, a container uses the machine's network:
+// a port of the process is a port of this machine. The limit holds for memory and for memory plus swap. The process
 // is the first one of a PID namespace: when it ends, all others end, and a signal
 // that it does not handle does not end it, unless it is SIGKILL
 // (pid_namespaces(7)). When this process is killed, the container lives on until
@@ -50,6 +52,7 @@ type Docker struct {
 	engine *docker.Engine
 	image  docker.Image
 	binds  []docker.Bind
+	run    docker.Run
 	self   string
 	proc   linux.FS
 	owner  owner
@@ -85,7 +88,7 @@ func NewDocker(ctx context.Context, opts DockerOptions) (*Docker, error) {
 	if image.Architecture != "" && image.Architecture != runtime.GOARCH {
 		return nil, fmt.Errorf("image %.100q is for %s, this machine is %s: give one for it", opts.Image, linux.PrintableName(image.Architecture), runtime.GOARCH)
 	}
-	return &Docker{engine: opts.Engine, image: image, binds: opts.Binds, self: program, proc: proc, owner: self}, nil
+	return &Docker{engine: opts.Engine, image: image, binds: opts.Binds, run: opts.Run, self: program, proc: proc, owner: self}, nil
 }
 
 // Name is "docker".
@@ -141,7 +144,7 @@ func (d *Docker) Start(ctx context.Context, spec Spec) (Process, error) {
 	if len(spec.Args) == 0 {
 		return nil, errors.New("no command to start")
 	}
-	gate, err := newGatehouse()
+	gate, err := newGatehouse(d.run.Shares())
 	if err != nil {
 		return nil, err
 	}
@@ -165,7 +168,7 @@ func (d *Docker) containerSpec(spec Spec, gate *gatehouse) docker.Spec {
 	name := d.owner.groupName(sequence.Add(1))
 	s := docker.Spec{
 		Name: name, Image: d.image.ID, Entrypoint: gate.command(), Env: spec.Env, Labels: map[string]string{ownerLabel: name},
-		Binds:       append(slices.Clone(d.binds), docker.Bind{Source: d.self, Target: InContainer, ReadOnly: true}),
+		Binds: slices.Concat(d.binds, []docker.Bind{{Source: d.self, Target: InContainer, ReadOnly: true}}, gate.binds()), Run: d.run,
 		MemoryBytes: spec.Limits.MemoryBytes, Cpuset: spec.Limits.Cpuset,
 	}
 	if spec.Limits.CPUs != 0 {

@@ -12,6 +12,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -30,7 +31,8 @@ import (
 // kernel's. What the gate needs of memory is gone with its execve.
 //
 // The socket has an abstract name (unix(7)), which a container reaches that has
-// the machine's network. The name is no secret: the kernel says who connects.
+// the machine's network; for one in another network it is a file that the container
+// has too. Neither is a secret: the kernel says who connects.
 
 // InContainer is where a container of the Docker runner has this program.
 const InContainer = "/.tare"
@@ -160,18 +162,59 @@ func pathIn(env []string) string {
 type gatehouse struct {
 	listener *net.UnixListener
 	address  string
+	// dir has the socket that is a file; else it is "".
+	dir string
 }
 
-func newGatehouse() (*gatehouse, error) {
+// socketInContainer is where a container in another network has the socket.
+const socketInContainer = "/.tare-gate"
+
+// newGatehouse awaits a container that shares the machine's network, or does not.
+func newGatehouse(shares bool) (*gatehouse, error) {
+	if !shares {
+		return newFileGatehouse()
+	}
 	address := "@tare-gate-" + rand.Text()
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: address, Net: "unix"})
 	if err != nil {
 		return nil, fmt.Errorf("socket for the container: %w", err)
 	}
-	return &gatehouse{l, address}, nil
+	return &gatehouse{listener: l, address: address}, nil
 }
 
-func (g *gatehouse) close() { g.listener.Close() }
+// newFileGatehouse makes a socket that every user of the container may connect to, in
+// a folder that no other user of this machine may enter.
+func newFileGatehouse() (*gatehouse, error) {
+	dir, err := os.MkdirTemp("", "tare-gate-")
+	if err != nil {
+		return nil, fmt.Errorf("socket for the container: %w", err)
+	}
+	g := &gatehouse{address: socketInContainer, dir: dir}
+	if g.listener, err = net.ListenUnix("unix", &net.UnixAddr{Name: g.socket(), Net: "unix"}); err == nil {
+		err = os.Chmod(g.socket(), 0o666)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("socket for the container: %w", errors.Join(err, os.RemoveAll(dir)))
+	}
+	return g, nil
+}
+
+func (g *gatehouse) socket() string { return filepath.Join(g.dir, "socket") }
+
+// binds are what the container is to have.
+func (g *gatehouse) binds() []docker.Bind {
+	if g.dir == "" {
+		return nil
+	}
+	return []docker.Bind{{Source: g.socket(), Target: socketInContainer}}
+}
+
+func (g *gatehouse) close() {
+	g.listener.Close()
+	if g.dir != "" {
+		_ = os.RemoveAll(g.dir) // an empty folder in a temporary one
+	}
+}
 
 // command is what the container begins with.
 func (g *gatehouse) command() []string { return []string{InContainer, gateCommand, g.address} }
