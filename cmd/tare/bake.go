@@ -34,6 +34,7 @@ type bakeOptions struct {
 	oci      string
 	archive  string
 	push     bool
+	context  string
 }
 
 const (
@@ -91,6 +92,7 @@ func newBakeCommand() *cobra.Command {
 	of.StringVar(&o.launcher, "launcher", "", "the `file` tare-exec for the image's architecture (default: beside tare, or in PATH)")
 	of.StringVar(&o.oci, "oci", "", "`folder` in OCI's image layout that the image is added to as well")
 	of.StringVar(&o.archive, "archive", "", "`file` to write the image to as well, as docker save does")
+	of.StringVar(&o.context, "dockerfile", "", "new `folder` for a Dockerfile and files that docker build makes the same of")
 	of.BoolVar(&o.push, "push", false, "push the image to the registry of its name, with the credentials of docker login")
 	of.VisitAll(func(flag *pflag.Flag) { flag.Annotations = map[string][]string{notOfFit: nil} })
 	f.AddFlagSet(of)
@@ -116,7 +118,7 @@ func (o *bakeOptions) read(f *pflag.FlagSet, args []string) (rest []string, err 
 		return nil, err
 	}
 	_, err = image.ParseTag(o.tag)
-	return rest, cmp.Or(err, o.boundWork(f))
+	return rest, cmp.Or(err, checkContext(o.context), o.boundWork(f))
 }
 
 func runBake(cmd *cobra.Command, o *bakeOptions, args []string) error {
@@ -182,6 +184,12 @@ func bakeOn(ctx context.Context, base *image.Image, o bakeOptions, b baking, p p
 	if result.Written, err = o.write(ctx, p.engine, baked); err != nil {
 		return nil, err
 	}
+	if o.context != "" {
+		if err := b.writeContext(o.context, p.change); err != nil {
+			return nil, err
+		}
+		result.Written = append(result.Written, "Dockerfile: "+o.context)
+	}
 	return result, sizes(result, base, baked)
 }
 
@@ -218,8 +226,8 @@ func newBake(o bakeOptions, b baking, p proof, baked *image.Image, given fit.Tri
 	for _, l := range p.change.Layers {
 		r.Added = append(r.Added, report.BakeLayer{Name: strings.TrimPrefix(l.CreatedBy, layerPrefix), Bytes: l.Bytes})
 	}
-	if b.fit.Archive != nil {
-		used := true // else the proof had failed
+	r.Archive = b.fit.Archive != nil
+	if used := true; r.Archive && p.sawArchive(runs) { // else the proof had failed
 		r.ArchiveUsed = &used
 	}
 	return r

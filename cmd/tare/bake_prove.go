@@ -7,6 +7,7 @@ import (
 	"io"
 	"path"
 	"slices"
+	"strings"
 
 	"tare.dev/tare/internal/docker"
 	"tare.dev/tare/internal/fit"
@@ -95,7 +96,7 @@ func (p proof) bakedRun(ctx context.Context, d *runner.Docker, n int, baseline t
 		return t, err
 	case !t.Passed:
 		return t, &UnprovenError{Run: n, Runs: p.runs, Trial: t}
-	case !p.archiveInUse(t):
+	case p.archiveRefused(t):
 		return t, &UnprovenError{n, p.runs, t, fmt.Sprintf("its JVM does not use %s, which was made by another JDK, or for other jars", p.baking.fit.Archive.File)}
 	}
 	return t, nil
@@ -122,13 +123,28 @@ func (p proof) try(ctx context.Context, r runner.Runner, spec trial.Spec, n int)
 	return t, nil
 }
 
-// archiveInUse says that the JVM of a run had the archive mapped, which it does only
-// with one that it takes: its own, for the same jars of the same time. Where no
-// footprint could be taken it is not known to be otherwise.
-func (p proof) archiveInUse(t fit.Trial) bool {
-	if p.baking.fit.Archive == nil || t.Result == nil || t.Result.Peak == nil {
-		return true
+// sawArchive says that the JVM of each run was seen, and used the archive.
+func (p proof) sawArchive(runs []fit.Trial) bool {
+	return !slices.ContainsFunc(runs, func(t fit.Trial) bool { return t.Result == nil || t.Result.Peak == nil || !p.mapsArchive(t) })
+}
+
+// archiveRefused says that the JVM of a run was seen not to use the archive: it has it
+// not mapped, or says so itself (JDK: src/hotspot/share/cds/filemap.cpp).
+func (p proof) archiveRefused(t fit.Trial) bool {
+	if p.baking.fit.Archive == nil || t.Result == nil {
+		return false
 	}
+	if t.Result.Peak == nil {
+		return slices.ContainsFunc(t.Result.Log, func(line string) bool {
+			return strings.Contains(line, "Unable to use shared archive") || strings.Contains(line, "Unable to map shared spaces")
+		})
+	}
+	return !p.mapsArchive(t)
+}
+
+// mapsArchive says that the JVM of a run had the archive mapped, which it does only
+// with one that it takes: its own, for the same jars of the same time.
+func (p proof) mapsArchive(t fit.Trial) bool {
 	name := path.Base(p.baking.fit.Archive.File)
 	for _, r := range t.Result.Peak.Rows {
 		if r.Owner == footprint.CDS && slices.ContainsFunc(r.Children, func(c footprint.Child) bool {

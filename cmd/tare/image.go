@@ -198,7 +198,7 @@ func askImage(ctx context.Context, d *runner.Docker, args, env []string) (imageF
 		return f, fmt.Errorf("looking for Java in the image: %w", err)
 	}
 	if f.Error != "" {
-		return f, fmt.Errorf("no Java in the image: %s", linux.PrintableName(f.Error))
+		return f, fmt.Errorf("no Java in the image: %s\nwhat tare does needs a JVM that runs there; of a GraalVM native image only the heap can be set, by -Xmx behind its name", linux.PrintableName(f.Error))
 	}
 	return f, nil
 }

@@ -24,7 +24,9 @@ type Bake struct {
 	Runs int `json:"runs"`
 	// Added are the layers.
 	Added []BakeLayer `json:"added"`
-	// ArchiveUsed says that each of the runs used the class archive; nil without one.
+	// Archive says that there is a class archive, and ArchiveUsed that the JVM of each
+	// run used it; nil where that could not be seen.
+	Archive     bool  `json:"archive"`
 	ArchiveUsed *bool `json:"archiveUsed"`
 	// ByVariable says that the options are in JAVA_TOOL_OPTIONS of the image.
 	ByVariable bool `json:"byVariable"`
@@ -101,7 +103,10 @@ func BakeDocument(b Bake) *document.Document {
 // notes are the price.
 func (b Bake) notes() []string {
 	var out []string
-	if b.ArchiveUsed != nil {
+	if b.Archive && b.ArchiveUsed == nil {
+		out = append(out, "Whether the JVM uses the class archive could not be seen: the first process of the container is not the JVM.")
+	}
+	if b.Archive {
 		out = append(out, "The class archive holds for this JDK and these jars alone: bake again for another build or JDK.")
 	}
 	if b.ByVariable {

@@ -226,7 +226,7 @@ func TestDockerfileLines(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, got)
 		}
 	}
-	if got := dockerfileQuote(`a"b\c$d`); got != `"a\"b\\c\$d"` {
+	if got := DockerfileQuote(`a"b\c$d`); got != `"a\"b\\c\$d"` {
 		t.Error(got)
 	}
 }

@@ -110,7 +110,7 @@ func dockerfileLines(r *fit.Result, image fit.Setup) []string {
 	}
 	for _, e := range env {
 		name, value, _ := strings.Cut(e, "=")
-		lines = append(lines, "ENV "+name+"="+dockerfileQuote(value))
+		lines = append(lines, "ENV "+name+"="+DockerfileQuote(value))
 	}
 	if len(lines) > 0 && r.Config.Image != nil {
 		lines = append([]string{"FROM " + r.Config.Image.Name}, lines...)
@@ -118,9 +118,9 @@ func dockerfileLines(r *fit.Result, image fit.Setup) []string {
 	return lines
 }
 
-// dockerfileQuote quotes a value of ENV (Dockerfile reference, "Environment
+// DockerfileQuote quotes a value of ENV (Dockerfile reference, "Environment
 // replacement": backslash escapes, and $ begins a variable).
-func dockerfileQuote(s string) string {
+func DockerfileQuote(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, `$`, `\$`).Replace(s) + `"`
 }
 
