@@ -46,6 +46,19 @@ func TestRunFlags(t *testing.T) {
 	if err := p.Close(); err != nil || out.String() != "volume data\ntmpfs\nread-only\nuser 1234\n" {
 		t.Errorf("%q, %v", out.String(), err)
 	}
+	// A user without a name, and files that cannot be written: the JVM has its counters
+	// in no file, and yet they are read.
+	p, err = d.Start(t.Context(), runner.Spec{Args: []string{"java", "-XX:+UseSerialGC", "-jar", "/app/sysinfo.jar", "--port", "0"}, Env: []string{"PATH=/jdk/bin"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	polltest.Until(t, "counters", func() bool {
+		c, err := p.Counters(t.Context())
+		return err == nil && c.HeapUsed > 0
+	})
+	if err := p.Close(); err != nil {
+		t.Error(err)
+	}
 	noContainers(t, e)
 }
 

@@ -515,23 +515,44 @@ func (vm *VM) readPerfData(s *reader) error {
 	if err != nil || vm.PerfData.Empty() {
 		return err
 	}
-	// Without a file behind, what is not in use yet was never touched.
-	var prologue [perfPrologueSize]byte
-	if err := s.mem.ReadMem(prologue[:], vm.PerfData.Start); err != nil {
-		return err
-	}
-	used := int64(u32(prologue[perfUsedOffset:]))
-	buf := make([]byte, min(max(used, perfPrologueSize), vm.PerfData.Size(), perfMaxFile))
-	if err := s.mem.ReadMem(buf, vm.PerfData.Start); err != nil {
-		return err
-	}
-	data, err := ParsePerfData(buf)
+	data, err := ReadPerfMemory(s.mem, vm.PerfData)
 	if err != nil {
 		return err
 	}
 	counters := data.Counters()
 	vm.Counters = &counters
 	return nil
+}
+
+// FindPerfMemory is where the JVM whose libjvm is mapped at base has its performance
+// data; it is empty before the JVM has begun to keep them, and with -XX:-UsePerfData.
+func FindPerfMemory(mem Memory, base uint64) (Region, error) {
+	structs, err := ReadStructs(mem, base)
+	if err != nil {
+		return Region{}, err
+	}
+	s := &reader{structs, mem, base}
+	memory, err := s.staticRegion("PerfMemory::_start", "PerfMemory::_end")
+	if err != nil {
+		return Region{}, err
+	}
+	return regionIn(memory, maxPerfData)
+}
+
+// ReadPerfMemory reads the performance data of a JVM in its memory. A JVM has no file
+// of them that its user could not write, or whose user has no name.
+func ReadPerfMemory(mem Memory, at Region) (*PerfData, error) {
+	// Without a file behind, what is not in use yet was never touched.
+	var prologue [perfPrologueSize]byte
+	if err := mem.ReadMem(prologue[:], at.Start); err != nil {
+		return nil, err
+	}
+	used := int64(u32(prologue[perfUsedOffset:]))
+	buf := make([]byte, min(max(used, perfPrologueSize), at.Size(), perfMaxFile))
+	if err := mem.ReadMem(buf, at.Start); err != nil {
+		return nil, err
+	}
+	return ParsePerfData(buf)
 }
 
 func (vm *VM) readCardTable(s *reader) error {

@@ -22,6 +22,8 @@ type jvm struct {
 
 	mu   sync.Mutex
 	perf *hotspot.PerfFile
+	// inMemory are performance data that are in no file.
+	inMemory perfMemory
 }
 
 // Footprint weighs the process.
@@ -36,19 +38,27 @@ func (j *jvm) Counters(ctx context.Context) (Counters, error) {
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.perf == nil {
-		f, err := hotspot.OpenPerfData(j.proc.Root(), j.pid)
-		if err != nil {
-			return Counters{}, fmt.Errorf("%w: %w", ErrNoCounters, err)
-		}
-		j.perf = f
-	}
-	p, err := j.perf.Read()
+	p, err := j.perfData()
 	if err != nil {
 		return Counters{}, fmt.Errorf("%w: %w", ErrNoCounters, err)
 	}
 	c := p.Counters()
 	return Counters{HeapUsed: c.HeapUsed, UsedAfterGC: c.UsedAfterGC, GCTime: c.GCTime(), GCCount: c.GCCount()}, nil
+}
+
+// perfData reads the performance data, of a file or else of memory; j.mu is held.
+func (j *jvm) perfData() (*hotspot.PerfData, error) {
+	if j.inMemory.mem != nil {
+		return j.inMemory.read()
+	}
+	if j.perf == nil {
+		f, err := hotspot.OpenPerfData(j.proc.Root(), j.pid)
+		if err != nil {
+			return j.inMemory.open(j.proc, j.pid, err)
+		}
+		j.perf = f
+	}
+	return j.perf.Read()
 }
 
 // forget closes the performance data of a process that has ended, and removes
@@ -58,6 +68,7 @@ func (j *jvm) Counters(ctx context.Context) (Counters, error) {
 func (j *jvm) forget() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	j.inMemory.close()
 	if j.perf == nil {
 		return
 	}
