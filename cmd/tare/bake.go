@@ -35,6 +35,8 @@ type bakeOptions struct {
 	archive  string
 	push     bool
 	context  string
+	// buildpack and jib print what to set there, and make no image.
+	buildpack, jib bool
 }
 
 const (
@@ -77,6 +79,9 @@ func newBakeCommand() *cobra.Command {
 			if err != nil {
 				return usageError(err)
 			}
+			if o.elsewhere() {
+				return tellElsewhere(cmd, &o)
+			}
 			return runBake(cmd, &o, rest)
 		},
 	}
@@ -93,6 +98,8 @@ func newBakeCommand() *cobra.Command {
 	of.StringVar(&o.oci, "oci", "", "`folder` in OCI's image layout that the image is added to as well")
 	of.StringVar(&o.archive, "archive", "", "`file` to write the image to as well, as docker save does")
 	of.StringVar(&o.context, "dockerfile", "", "new `folder` for a Dockerfile and files that docker build makes the same of")
+	of.BoolVar(&o.buildpack, "buildpack", false, "make no image: print what to set where Paketo's buildpacks make it (with --from-fit)")
+	of.BoolVar(&o.jib, "jib", false, "make no image: print what to set where Jib makes it (with --from-fit)")
 	of.BoolVar(&o.push, "push", false, "push the image to the registry of its name, with the credentials of docker login")
 	of.VisitAll(func(flag *pflag.Flag) { flag.Annotations = map[string][]string{notOfFit: nil} })
 	f.AddFlagSet(of)
@@ -109,6 +116,10 @@ func (o *bakeOptions) read(f *pflag.FlagSet, args []string) (rest []string, err 
 	switch {
 	case len(names) != 1:
 		return nil, errors.New("bake takes one image, such as: tare bake shop:1.4 --load http://127.0.0.1:8080/ -t shop:1.4-small")
+	case o.elsewhere() && o.fromFit == "":
+		return nil, errors.New("--buildpack and --jib tell of a fit that was made: name it with --from-fit")
+	case o.elsewhere():
+		return rest, f.Set("image", names[0])
 	case o.tag == "":
 		return nil, errors.New("what is the new image's name? give -t NAME")
 	case o.runs < 1 || o.runs > maxBakeRuns:
@@ -119,6 +130,26 @@ func (o *bakeOptions) read(f *pflag.FlagSet, args []string) (rest []string, err 
 	}
 	_, err = image.ParseTag(o.tag)
 	return rest, cmp.Or(err, checkContext(o.context), o.boundWork(f))
+}
+
+// elsewhere says that another builder makes the image.
+func (o *bakeOptions) elsewhere() bool { return o.buildpack || o.jib }
+
+// tellElsewhere prints what to set in other builders.
+func tellElsewhere(cmd *cobra.Command, o *bakeOptions) error {
+	j, err := readFit(cmd.Context(), o.fitOptions.store, o.fromFit)
+	if err := answered(j, err); err != nil {
+		return err
+	}
+	if o.buildpack {
+		if err := show(cmd.OutOrStdout(), report.BuildpackDocument(j), false); err != nil {
+			return err
+		}
+	}
+	if o.jib {
+		return show(cmd.OutOrStdout(), report.JibDocument(j), false)
+	}
+	return nil
 }
 
 func runBake(cmd *cobra.Command, o *bakeOptions, args []string) error {

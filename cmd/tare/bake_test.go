@@ -255,6 +255,8 @@ func TestBakeRefuses(t *testing.T) {
 		{e.Host, []string{"a", "b", "-t", "c"}, exitUsage, "bake takes one image"},
 		{e.Host, []string{"a"}, exitUsage, "give -t NAME"},
 		{e.Host, []string{"a", "-t", "A b"}, exitUsage, "no name of an image"},
+		{e.Host, []string{"a", "--jib"}, exitUsage, "name it with --from-fit"},
+		{e.Host, []string{"a", "--jib", "--from-fit", file}, exitNoLimit, "nothing to bake"},
 		{e.Host, []string{"a", "-t", "b", "--runs", "0"}, exitUsage, "--runs 0"},
 		{e.Host, []string{"a", "-t", "b", "--launcher", launcher, "--dockerfile", full}, exitUsage, "name a new folder"},
 		{e.Host, []string{"a", "-t", "b", "--launcher", launcher, "--from-fit", "/no/such/file"}, exitUsage, "--from-fit"},
