@@ -14,7 +14,7 @@ STATICCHECK  := honnef.co/go/tools/cmd/staticcheck@v0.8.1
 
 .PHONY: build man setup-build setup-test test test-java test-go check lint fmt demo fuzz \
   bench bench-fresh bench-truth bench-hostile bench-weigh bench-cost bench-verdicts bench-demo \
-  bench-options bench-exec bench-peers bench-kills experiments \
+  bench-options bench-exec bench-peers bench-kills bench-images experiments \
   experiments-full bench-jmh bench-caches clean FORCE
 
 build: setup-build bin/tare bin/tare-exec $(JARS)
@@ -164,6 +164,13 @@ bench-peers: build
 	@scripts/bench-jars.sh
 	@scripts/bench-services.sh
 	scripts/usual-disk.sh $(GO) run ./bench/peers -cache $(TARE_CACHE) $(PEERS)
+
+# What tare bake makes of images of two services on two JDKs; about an hour. It goes on
+# where it was cut off: docs/results/raw/images.jsonl has the bakes so far.
+bench-images: build bin/camel-25.jar
+	@scripts/setup.sh build test
+	@scripts/jdks.sh
+	$(GO) test ./cmd/tare -count=1 -timeout 120m -run TestBakedServices -bake.out $(CURDIR)/docs/results/images.md -bake.raw $(CURDIR)/docs/results/raw/images.jsonl
 
 # Whether a fit that is killed at 50 random moments, and a lab that is at 20,
 # leave or lose anything.

@@ -254,6 +254,9 @@ func newBake(o bakeOptions, b baking, p proof, baked *image.Image, given fit.Tri
 	}
 	r := &report.Bake{Schema: report.BakeSchema, Runs: len(runs), ByVariable: b.fit.Image.ByVariable,
 		Given: report.NewBakeImage(o.image, b.fit.Image.ID, asGiven, []fit.Trial{given}), Baked: report.NewBakeImage(o.tag, baked.ID(), *b.fit.LimitBytes, runs)}
+	if b.fit.AsGivenFailsBytes != nil {
+		r.Given.FailsBytes = *b.fit.AsGivenFailsBytes
+	}
 	for _, l := range p.change.Layers {
 		r.Added = append(r.Added, report.BakeLayer{Name: strings.TrimPrefix(l.CreatedBy, layerPrefix), Bytes: l.Bytes})
 	}

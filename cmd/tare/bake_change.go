@@ -43,6 +43,9 @@ type part struct {
 // parts are the layers, those first that change least often: the jars with the
 // application, the archive with each training.
 func (b baking) parts() ([]part, error) {
+	if err := b.filesThere(); err != nil {
+		return nil, err
+	}
 	var out []part
 	if jar := b.fit.Jar; jar != "" {
 		files, err := image.Folder(filepath.Dir(fit.Outside(b.fit.Image.Files, jar)), path.Dir(jar))
@@ -70,6 +73,21 @@ func (b baking) parts() ([]part, error) {
 		return nil, err
 	}
 	return append(out, part{"tare-exec and tare.json", []image.File{{Path: launcherInImage, Source: b.launcher, Executable: true}, {Path: profileInImage, Content: text}}}), nil
+}
+
+// filesThere refuses a fit whose files are gone.
+func (b baking) filesThere() error {
+	needed := []string{b.fit.Jar}
+	if b.fit.Archive != nil {
+		needed = append(needed, b.fit.Archive.File)
+	}
+	for _, name := range needed {
+		file := fit.Outside(b.fit.Image.Files, name)
+		if name != "" && !isFile(file) {
+			return fmt.Errorf("what the fit made is gone (%s): fit the image again", file)
+		}
+	}
+	return nil
 }
 
 // change is the change of the image.

@@ -227,6 +227,11 @@ func TestBakingCommand(t *testing.T) {
 			t.Fatal(err)
 		}
 		entrypoint, cmd, err := b.command()
+		if c.jar != "" {
+			if _, err := b.parts(); err == nil || !strings.Contains(err.Error(), "fit the image again") {
+				t.Errorf("%s: the jar is not there: %v", c.name, err)
+			}
+		}
 		if c.refused != errors.Is(err, errJarElsewhere) || !slices.Equal(entrypoint, c.wantEntrypoint) || !slices.Equal(cmd, c.wantCmd) {
 			t.Errorf("%s: %q, %q, %v", c.name, entrypoint, cmd, err)
 		}

@@ -41,12 +41,17 @@ type BakeImage struct {
 	// LimitBytes is the smallest limit that the fit proved, of the image as given the
 	// smallest that it found; 0 is none.
 	LimitBytes int64 `json:"limitBytes"`
+	// FailsBytes is the largest limit that failed as given; 0 is none.
+	FailsBytes int64 `json:"failsBytes,omitempty"`
 	// NeededBytes, ReadyMillis and Throughput are medians of the runs made by tare
 	// bake: of the image as given one, with ample memory.
-	NeededBytes int64   `json:"neededBytes"`
-	ReadyMillis float64 `json:"readyMillis"`
-	Throughput  float64 `json:"throughput"`
-	ImageBytes  int64   `json:"imageBytes"`
+	NeededBytes int64 `json:"neededBytes"`
+	// LeastNeededBytes and MostNeededBytes are those of all runs.
+	LeastNeededBytes int64   `json:"leastNeededBytes"`
+	MostNeededBytes  int64   `json:"mostNeededBytes"`
+	ReadyMillis      float64 `json:"readyMillis"`
+	Throughput       float64 `json:"throughput"`
+	ImageBytes       int64   `json:"imageBytes"`
 }
 
 // BakeLayer is a layer that was added.
@@ -55,23 +60,21 @@ type BakeLayer struct {
 	Bytes int64  `json:"bytes"`
 }
 
-// NewBakeImage is an image by its runs: start and speed are of that of median speed.
+// NewBakeImage is an image by its runs, of which there is one at least: start and speed are of that of median speed.
 func NewBakeImage(name, id string, limit int64, runs []fit.Trial) BakeImage {
 	t := fit.Median(runs)
-	return BakeImage{Name: name, ID: id, LimitBytes: limit, NeededBytes: medianNeeded(runs), ReadyMillis: millis(max(t.Measured.Start, t.Measured.Time)), Throughput: t.Throughput}
+	needed := sortedNeeded(runs)
+	return BakeImage{Name: name, ID: id, LimitBytes: limit, NeededBytes: needed[len(needed)/2], LeastNeededBytes: needed[0], MostNeededBytes: needed[len(needed)-1], ReadyMillis: millis(max(t.Measured.Start, t.Measured.Time)), Throughput: t.Throughput}
 }
 
-// medianNeeded is the median of what runs needed, of an even number the upper one.
-func medianNeeded(runs []fit.Trial) int64 {
+// sortedNeeded is what runs needed, the least first.
+func sortedNeeded(runs []fit.Trial) []int64 {
 	all := make([]int64, 0, len(runs))
 	for _, t := range runs {
 		all = append(all, t.NeededBytes)
 	}
-	if len(all) == 0 {
-		return 0
-	}
 	slices.Sort(all)
-	return all[len(all)/2]
+	return all
 }
 
 // BakeDocument tells of a baked image.
