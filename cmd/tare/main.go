@@ -52,6 +52,7 @@ that an application passes its load with.
   tare lab run FILE  an experiment, published results beside measured ones
   tare exec -- java … start a JVM so that it fits its container
   tare jmh report F  JMH results by speed and by each kind of memory
+  tare agent         watch all JVMs of this machine, and keep what is seen of them
   tare jdks          the JDKs on this machine
   tare version       the version of tare, and of the formats that it writes
   tare completion SH completions for bash, zsh or fish
@@ -91,7 +92,7 @@ func newRootCommand() *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return &exitError{exitUsage, fmt.Errorf("%w\nsee: %s --help", err, cmd.CommandPath())}
 	})
-	root.AddCommand(newWeighCommand(), newDoctorCommand(), newWatchCommand(), newDiffCommand(), newFitCommand(), newBakeCommand(), newExecCommand(), newLabCommand(), newJMHCommand(), newJDKsCommand(), newImageFactsCommand(), newTrialAgentCommand(), newVersionCommand(), newManCommand())
+	root.AddCommand(newWeighCommand(), newDoctorCommand(), newWatchCommand(), newDiffCommand(), newFitCommand(), newBakeCommand(), newExecCommand(), newLabCommand(), newJMHCommand(), newJDKsCommand(), newImageFactsCommand(), newTrialAgentCommand(), newAgentCommand(), newVersionCommand(), newManCommand())
 	return root
 }
 

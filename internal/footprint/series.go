@@ -17,6 +17,8 @@ import (
 // cost a third.
 type Series struct {
 	Full bool
+	// Tables, if any, are shared with the series of other JVMs.
+	Tables *Tables
 
 	birth   linux.Birth
 	libjvm  uint64
@@ -26,6 +28,46 @@ type Series struct {
 	// flags are the flags of mappings by what is mapped; anonymous memory
 	// has none that matter.
 	flags map[mapped]string
+}
+
+// Tables are how JVMs describe their memory, which is the same for all that run
+// the same file of a library: for who weighs many. They are not for several
+// weighings at once.
+type Tables struct{ byLibrary map[library]*hotspot.Structs }
+
+// library is the file of a JVM's library. What one user's JVMs say is not taken for
+// another user's.
+type library struct {
+	device, inode uint64
+	uid           int
+}
+
+// maxLibraries bounds the builds that are remembered.
+const maxLibraries = 16
+
+// of reads the tables of a JVM, or takes those of the same library.
+func (t *Tables) of(mem hotspot.Memory, target *process.Target) (*hotspot.Structs, error) {
+	var key library
+	for i := range target.VMAs {
+		if v := &target.VMAs[i]; v.Start == target.LibjvmBase {
+			key = library{v.Device, v.Inode, target.Status.UID}
+		}
+	}
+	if t == nil || key.inode == 0 {
+		return hotspot.ReadStructs(mem, target.LibjvmBase)
+	}
+	if s := t.byLibrary[key]; s != nil {
+		return s, nil
+	}
+	s, err := hotspot.ReadStructs(mem, target.LibjvmBase)
+	if err != nil {
+		return nil, err
+	}
+	if t.byLibrary == nil || len(t.byLibrary) >= maxLibraries {
+		t.byLibrary = map[library]*hotspot.Structs{}
+	}
+	t.byLibrary[key] = s
+	return s, nil
 }
 
 // lean says that only owners are to be weighed.
@@ -43,7 +85,7 @@ func (sr *Series) readVM(mem hotspot.Memory, t *process.Target) (*hotspot.VM, er
 		return hotspot.ReadVM(mem, t.LibjvmBase)
 	}
 	if sr.structs == nil || sr.birth != t.Birth || sr.libjvm != t.LibjvmBase {
-		structs, err := hotspot.ReadStructs(mem, t.LibjvmBase)
+		structs, err := sr.Tables.of(mem, t)
 		if err != nil {
 			return nil, err
 		}

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"tare.dev/tare/internal/testkit/polltest"
 )
 
 // Holder is a JVM that takes memory as it is told, and knows how much.
@@ -52,4 +54,25 @@ func (h *Holder) Take(t testing.TB, step string) int64 {
 		t.Fatalf("%s: %v", step, err)
 	}
 	return n
+}
+
+// Try is Take for a step that may be too much: it says whether the holder lived.
+func (h *Holder) Try(t testing.TB, step string) bool {
+	t.Helper()
+	if _, err := fmt.Fprintln(h.in, step); err != nil {
+		<-h.Ended()
+		return false
+	}
+	h.steps++
+	lived := false
+	polltest.Until(t, "the answer to "+step, func() bool {
+		lived = strings.Contains(h.Output(), fmt.Sprintf("step %d holds ", h.steps))
+		select {
+		case <-h.Ended():
+			return true
+		default:
+			return lived
+		}
+	})
+	return lived
 }

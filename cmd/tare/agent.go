@@ -1,0 +1,158 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"tare.dev/tare/internal/agent"
+	"tare.dev/tare/internal/ledger"
+	"tare.dev/tare/internal/linux"
+	"tare.dev/tare/internal/names"
+	"tare.dev/tare/internal/remote"
+	"tare.dev/tare/internal/runner"
+)
+
+type agentOptions struct {
+	ledger, size, budget, memory, metrics string
+	interval, weigh, during               time.Duration
+}
+
+func newAgentCommand() *cobra.Command {
+	var opts agentOptions
+	cmd := &cobra.Command{
+		Use:   "agent",
+		Short: "Watch all JVMs of this machine, and keep what is seen of them",
+		Long: `Agent finds the JVMs of this machine as they come and go, those in containers
+included, and keeps in a ledger on disk what they hold: the counters of the
+control group and of the JVM every ten seconds, a footprint by owner when the
+usage moved, and a last look when a limit may be near. Nothing is sent to a JVM.
+
+It takes no more processor time than --budget, averaged over a minute: what does
+not fit is put off. It runs until SIGTERM or an interrupt, and then exits with
+code 0. To see the JVMs of other users and of containers it must be root.`,
+		Example: `  tare agent
+  tare agent --budget 0.5% --ledger /var/lib/tare/ledger --metrics 127.0.0.1:9274`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return runAgent(cmd.Context(), cmd.ErrOrStderr(), opts)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&opts.ledger, "ledger", "", "`folder` of the ledger (default: TARE_LEDGER, /var/lib/tare/ledger for root)")
+	f.StringVar(&opts.size, "ledger-size", "64m", "what the ledger may fill on disk")
+	f.DurationVar(&opts.interval, "interval", 10*time.Second, "time between two looks at a JVM's counters")
+	f.DurationVar(&opts.weigh, "weigh-every", 5*time.Minute, "time between two footprints of a JVM whose usage does not move")
+	f.StringVar(&opts.budget, "budget", "1%", "processor time that the agent may take, in percent of one processor")
+	f.StringVar(&opts.memory, "memory", "64m", "memory that the agent may take")
+	f.StringVar(&opts.metrics, "metrics", "", "serve the agent's own metrics at this `address` of the loopback, such as 127.0.0.1:9274")
+	f.DurationVar(&opts.during, "for", 0, "end after this time; 0 is without an end")
+	return cmd
+}
+
+// leastMemory is what the agent needs: its program, and what one weighing takes.
+const leastMemory = 48 << 20
+
+// parsed is what the options of the agent say.
+type parsed struct {
+	dir          string
+	size, memory int64
+	share        float64
+}
+
+func (o agentOptions) parse() (p parsed, err error) {
+	if p.dir = o.ledger; p.dir == "" {
+		if p.dir, err = ledger.DefaultDir(); err != nil {
+			return p, err
+		}
+	}
+	if p.size, err = sizeFlag("ledger-size", o.size, ledger.MinBytes); err != nil {
+		return p, err
+	}
+	if p.memory, err = sizeFlag("memory", o.memory, leastMemory); err != nil {
+		return p, err
+	}
+	number, isPercent := strings.CutSuffix(o.budget, "%")
+	percent, err := strconv.ParseFloat(number, 64)
+	switch {
+	case err != nil || !isPercent || !(percent >= 0.01 && percent <= 100):
+		return p, fmt.Errorf("--budget %q is not between 0.01%% and 100%% of a processor: write it as 1%%", o.budget)
+	case o.interval < agent.MinInterval:
+		return p, fmt.Errorf("--interval %s is less than %s", o.interval, agent.MinInterval)
+	case o.weigh < o.interval:
+		return p, fmt.Errorf("--weigh-every %s is less than --interval %s", o.weigh, o.interval)
+	case o.during < 0:
+		return p, fmt.Errorf("--for %s is less than 0", o.during)
+	}
+	p.share = percent / 100
+	return p, nil
+}
+
+func sizeFlag(name, text string, least int64) (int64, error) {
+	n, err := runner.ParseSize(strings.TrimSuffix(strings.ToLower(text), "ib"))
+	if err != nil {
+		return 0, fmt.Errorf("--%s: %w", name, err)
+	}
+	if n < least {
+		return 0, fmt.Errorf("--%s %s is too small: give at least %dm", name, text, least>>20)
+	}
+	return n, nil
+}
+
+// programBytes is what of the agent's memory Go's collector does not know: the
+// pages of the program's file, stacks of its threads.
+const programBytes = 28 << 20
+
+// runAgent watches until ctx ends, which is how an agent ends in good order.
+func runAgent(ctx context.Context, errs io.Writer, opts agentOptions) error {
+	p, err := opts.parse()
+	if err != nil {
+		return usageError(err)
+	}
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(p.memory - programBytes))
+	w, err := ledger.Create(p.dir, p.size)
+	if err != nil {
+		return ledgerError(err)
+	}
+	defer w.Close()
+	a, err := agent.New(agent.Config{
+		Proc: linux.NewFS("/proc"), Ledger: w, Interval: opts.interval, WeighEvery: opts.weigh, Share: p.share, Version: names.Version,
+		Say: func(err error) { complain(errs, err) },
+	})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if opts.during > 0 {
+		time.AfterFunc(opts.during, cancel)
+	}
+	if opts.metrics != "" {
+		l, err := remote.Listen(opts.metrics)
+		if err != nil {
+			return usageError(fmt.Errorf("--metrics: %w", err))
+		}
+		defer agent.Serve(l, a.Metrics(w), func(err error) { complain(errs, err) })()
+		fmt.Fprintf(errs, "its own metrics are at http://%s/metrics\n", l.Addr())
+	}
+	fmt.Fprintf(errs, "watching the JVMs of this machine; the ledger is %s\n", p.dir)
+	return a.Run(ctx)
+}
+
+// ledgerError adds the next step to an error of opening a ledger.
+func ledgerError(err error) error {
+	switch {
+	case errors.Is(err, ledger.ErrInUse):
+		return fmt.Errorf("%w: one agent watches this machine already; end it, or name another folder with --ledger", err)
+	case errors.Is(err, ledger.ErrNewer):
+		return fmt.Errorf("%w\nupdate tare, or name another folder with --ledger", err)
+	}
+	return err
+}

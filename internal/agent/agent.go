@@ -1,0 +1,507 @@
+// Package agent watches the JVMs of a machine, and keeps what it sees in a ledger.
+// It takes no more of the machine than it is told to.
+package agent
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"tare.dev/tare/internal/doctor"
+	"tare.dev/tare/internal/footprint"
+	"tare.dev/tare/internal/ledger"
+	"tare.dev/tare/internal/linux"
+	"tare.dev/tare/internal/process"
+)
+
+// Config is what an agent does, and by what means.
+type Config struct {
+	Proc   linux.FS
+	Ledger *ledger.Writer
+	// Interval lies between two looks at a JVM, WeighEvery between two weighings of
+	// one whose usage does not move.
+	Interval, WeighEvery time.Duration
+	// Share is how much of one processor the agent may take, such as 0.01.
+	Share float64
+	// Version is told at the start.
+	Version string
+	// Say is called with what a user should know, once for each trouble.
+	Say func(error)
+	// Clock is the machine's when it is nil.
+	Clock Clock
+}
+
+// Clock tells times, and what the agent itself has taken.
+type Clock interface {
+	Now() time.Time
+	Uptime() time.Duration    // since boot
+	Processor() time.Duration // that this process has taken
+}
+
+const (
+	// MinInterval is the shortest interval.
+	MinInterval = time.Second
+	// upkeep lies between two accounts of what was spent, and two flushes to the
+	// disk.
+	upkeep = time.Minute
+	// grownUp is the age at which a JVM has read its options and is weighed first.
+	grownUp = 3 * time.Second
+	// weighLimit bounds one weighing.
+	weighLimit = 10 * time.Second
+)
+
+// Stats is what an agent did, for its metrics. All count since its start.
+type Stats struct {
+	JVMs, Looks, Glances, Deferred, Ended         atomic.Int64
+	First, Moved, Due, LastLook, Failed, Findings atomic.Int64
+}
+
+// Weighings is how often a JVM was weighed.
+func (s *Stats) Weighings() int64 {
+	return s.First.Load() + s.Moved.Load() + s.Due.Load() + s.LastLook.Load()
+}
+
+// Agent watches the JVMs of a machine.
+type Agent struct {
+	Stats Stats
+
+	cfg    Config
+	boot   string
+	budget budget
+	volume volume
+	finder *finder
+	tables footprint.Tables
+	jvms   map[int]*jvm
+	// next are when it finds JVMs again, and does its upkeep.
+	nextFind, nextUpkeep time.Duration
+	// full says that the ledger could not be written to, and that this was said.
+	full bool
+	// lost is how many records were lost at the last upkeep, told how many of them
+	// the ledger tells of.
+	lost, told int64
+}
+
+// New makes an agent.
+func New(cfg Config) (*Agent, error) {
+	if cfg.Clock == nil {
+		cfg.Clock = machineClock{}
+	}
+	boot, err := bootID(cfg.Proc)
+	if err != nil {
+		return nil, err
+	}
+	up := cfg.Clock.Uptime()
+	return &Agent{cfg: cfg, boot: boot, budget: newBudget(cfg.Share, up, cfg.Clock.Processor()), volume: newVolume(up),
+		finder: newFinder(cfg.Proc), jvms: map[int]*jvm{}}, nil
+}
+
+// Run watches until the context ends, which is no error.
+func (a *Agent) Run(ctx context.Context) error {
+	a.write(ledger.Record{Event: &ledger.Event{Kind: ledger.AgentStart, Text: a.cfg.Version}})
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return a.stop()
+		case <-timer.C:
+		}
+		timer.Reset(a.Step(ctx))
+	}
+}
+
+// stop tells of the end of the agent, not of the JVMs.
+func (a *Agent) stop() error {
+	a.account()
+	a.write(ledger.Record{Event: &ledger.Event{Kind: ledger.AgentStop}})
+	for _, j := range a.jvms {
+		j.close()
+	}
+	return a.cfg.Ledger.Sync()
+}
+
+// shortestStep is between two steps at least: the machine is not the agent's alone.
+const shortestStep = 20 * time.Millisecond
+
+// Step does what is due, as far as the budget allows, and says how long the next
+// one may wait.
+func (a *Agent) Step(ctx context.Context) time.Duration {
+	up := a.settle()
+	if up >= a.nextFind {
+		a.find(up)
+		a.nextFind = up + findEvery(a.cfg.Interval)
+	}
+	a.lookAround(up)
+	a.weighMost(ctx)
+	if up = a.settle(); up >= a.nextUpkeep {
+		a.upkeep()
+		a.nextUpkeep = up + upkeep
+	}
+	return max(shortestStep, a.next()-a.cfg.Clock.Uptime())
+}
+
+// settle brings the budget up to date, and returns the time since boot.
+func (a *Agent) settle() time.Duration {
+	up := a.cfg.Clock.Uptime()
+	a.budget.settle(up, a.cfg.Clock.Processor())
+	return up
+}
+
+// next is when something is due that the budget will allow.
+func (a *Agent) next() time.Duration {
+	next := min(a.nextFind, a.nextUpkeep)
+	waiting := false
+	for _, j := range a.jvms {
+		next = min(next, j.due())
+		waiting = waiting || j.want != ""
+	}
+	up := a.cfg.Clock.Uptime()
+	if waiting && a.budget.allows(a.reserve(ledger.Due)) {
+		return up // there is more to weigh
+	}
+	return max(next, up+a.budget.wait(0))
+}
+
+// find takes up the JVMs that came.
+func (a *Agent) find(up time.Duration) {
+	targets, err := a.finder.find(
+		func(pid int) bool { return a.jvms[pid] != nil },
+		func() bool { a.settle(); return a.budget.allows(0) })
+	if err != nil {
+		a.say(err)
+	}
+	for _, t := range targets {
+		a.begin(t, up)
+	}
+	a.Stats.JVMs.Store(int64(len(a.jvms)))
+}
+
+// begin begins to watch a JVM.
+func (a *Agent) begin(t *process.Target, up time.Duration) {
+	j := &jvm{target: t, series: &footprint.Series{Tables: &a.tables}, calm: shortestCalm, left: math.MaxInt64}
+	group, err := linux.NewCgroupFS(a.cfg.Proc, "/").Group(t.PID)
+	if err == nil {
+		j.limit, _ = group.MemoryLimit()
+	}
+	j.who = identify(a.boot, t, group, j.limit, a.cfg.Clock.Now(), up)
+	j.look, j.glance = up, up+latest
+	a.jvms[t.PID] = j
+	a.tell(j)
+}
+
+// tell writes the start of a JVM, or what more is known of it now.
+func (a *Agent) tell(j *jvm) {
+	who := j.who
+	j.told = a.write(ledger.Record{Process: who.ID, Start: &who})
+}
+
+// lookAround looks at the JVMs that are due.
+func (a *Agent) lookAround(up time.Duration) {
+	for _, j := range a.dueAt(up) {
+		if now := a.settle(); !a.budget.allows(0) {
+			if j.look <= now {
+				a.Stats.Deferred.Add(1)
+			}
+			return
+		}
+		if birth, err := a.cfg.Proc.Birth(j.target.PID); err != nil || birth != j.target.Birth {
+			a.end(j)
+			continue
+		}
+		if j.look <= up {
+			a.look(j)
+			continue
+		}
+		a.glance(j)
+	}
+}
+
+// dueAt lists the JVMs that are due, the ones first that wait longest.
+func (a *Agent) dueAt(up time.Duration) []*jvm {
+	var due []*jvm
+	for _, j := range a.jvms {
+		if j.due() <= up {
+			due = append(due, j)
+		}
+	}
+	slices.SortFunc(due, func(x, y *jvm) int { return cmp.Compare(x.due(), y.due()) })
+	return due
+}
+
+// look reads the counters of a JVM, and keeps them.
+func (a *Agent) look(j *jvm) {
+	up := a.cfg.Clock.Uptime()
+	before := j.counters
+	j.counters = j.readCounters(a.cfg.Proc)
+	j.look = up + a.cfg.Interval
+	if !j.told {
+		a.tell(j)
+	}
+	c := j.counters
+	a.write(ledger.Record{Process: j.who.ID, Counters: &c})
+	a.Stats.Looks.Add(1)
+	if before.Usage > 0 {
+		a.tellChange(j, ledger.LimitReached, before.AtLimit, c.AtLimit)
+		a.tellChange(j, ledger.OOMKill, before.OOMKills, c.OOMKills)
+	}
+	switch {
+	case j.want != "":
+	case !j.known:
+		if a.age(j, up) >= grownUp {
+			j.want = ledger.First
+		}
+	case j.moved(c.Usage):
+		j.want = ledger.Moved
+	case up-j.weighed >= a.cfg.WeighEvery:
+		j.want = ledger.Due
+	}
+	a.consider(j, up)
+}
+
+// age is how long a JVM has been running.
+func (a *Agent) age(j *jvm, up time.Duration) time.Duration {
+	return up - sinceBoot(j.target.Birth)
+}
+
+// tellChange tells that a count of the group has risen.
+func (a *Agent) tellChange(j *jvm, kind ledger.Kind, before, after int64) {
+	if after > before {
+		a.write(ledger.Record{Process: j.who.ID, Event: &ledger.Event{Kind: kind, Values: map[string]int64{"before": before, "after": after}}})
+	}
+}
+
+// glance reads the usage of a JVM's group alone.
+func (a *Agent) glance(j *jvm) {
+	usage, err := j.limit.Group.Usage()
+	if err != nil {
+		j.glance = a.cfg.Clock.Uptime() + latest
+		return
+	}
+	a.Stats.Glances.Add(1)
+	j.counters.Usage = usage
+	// What can be dropped matters only near the limit.
+	if until(j.counters.Limit-usage) <= time.Second {
+		j.counters.Reclaimable = reclaimable(j.limit.Group)
+	}
+	a.consider(j, a.cfg.Clock.Uptime())
+}
+
+// consider decides when to glance next, and whether this is the time for a last
+// look.
+func (a *Agent) consider(j *jvm, up time.Duration) {
+	c := &j.counters
+	j.slope.add(c.Usage-c.Reclaimable, up)
+	if c.Limit <= 0 {
+		j.glance = up + a.cfg.Interval + latest
+		return
+	}
+	left := headroom(c)
+	j.glance = up + until(left)
+	if !j.slope.nearEnd(left, c.Limit) {
+		if float64(left) > 2*(1-full)*float64(c.Limit) {
+			j.calm, j.left = shortestCalm, math.MaxInt64
+		}
+		return
+	}
+	if j.want != ledger.LastLook && j.worth(left, up) && a.volume.take(up, c.Usage) {
+		j.lastLook, j.calm, j.left = up, min(2*j.calm, longestCalm), left
+		j.want = ledger.LastLook
+	}
+}
+
+// urgency orders the reasons, the most urgent first.
+var urgency = []ledger.Reason{ledger.LastLook, ledger.First, ledger.Moved, ledger.Due}
+
+// reserve is what of the budget must be left for a weighing of a reason to begin:
+// a last look must find some.
+func (a *Agent) reserve(r ledger.Reason) time.Duration {
+	if r == ledger.LastLook {
+		return -a.budget.most // on credit, which all else waits for
+	}
+	return a.budget.most / 2
+}
+
+// weighMost weighs the JVM that needs it most, and all whose limit is near.
+func (a *Agent) weighMost(ctx context.Context) {
+	for ctx.Err() == nil {
+		j := a.mostUrgent()
+		if j == nil {
+			return
+		}
+		if a.settle(); !a.budget.allows(a.reserve(j.want)) {
+			a.Stats.Deferred.Add(1)
+			return
+		}
+		last := j.want == ledger.LastLook
+		a.weigh(ctx, j)
+		if !last {
+			return // looks may be due again
+		}
+	}
+}
+
+func (a *Agent) mostUrgent() *jvm {
+	var found *jvm
+	rank := func(j *jvm) int { return slices.Index(urgency, j.want) }
+	for _, j := range a.jvms {
+		if j.want != "" && (found == nil || rank(j) < rank(found) || rank(j) == rank(found) && j.weighed < found.weighed) {
+			found = j
+		}
+	}
+	return found
+}
+
+// weigh weighs a JVM, and keeps its footprint.
+func (a *Agent) weigh(ctx context.Context, j *jvm) {
+	reason := j.want
+	j.want = ""
+	up := a.cfg.Clock.Uptime()
+	target, err := j.target.Anew(a.cfg.Proc)
+	if errors.Is(err, process.ErrNoProcess) {
+		a.end(j)
+		return
+	}
+	j.weighed, j.at = up, j.counters.Usage
+	var f *footprint.Footprint
+	if err == nil {
+		ctx, cancel := context.WithTimeout(ctx, weighLimit)
+		defer cancel()
+		// What a first weighing finds is examined: it is the only full one.
+		j.series.Full = reason == ledger.First
+		f, err = footprint.WeighTarget(ctx, target, footprint.Options{Proc: a.cfg.Proc, Series: j.series})
+	}
+	switch {
+	case errors.Is(err, process.ErrNoProcess):
+		a.end(j)
+	case err != nil:
+		a.Stats.Failed.Add(1)
+	default:
+		a.keep(j, f, reason)
+	}
+}
+
+// keep writes what was weighed.
+func (a *Agent) keep(j *jvm, f *footprint.Footprint, reason ledger.Reason) {
+	a.Stats.counter(reason).Add(1)
+	if reason == ledger.First {
+		j.known = f.JDK != "" || j.target.Kind != process.HotSpot // else it is starting
+		j.who.JDK, j.who.Collector, j.who.Flags = f.JDK, f.Collector, f.Flags
+		a.tell(j)
+	}
+	if f.Cgroup != nil {
+		j.at = f.Cgroup.UsageBytes
+	}
+	a.write(ledger.Record{Process: j.who.ID, Footprint: ledger.FootprintOf(f, reason, j.series.Full)})
+	switch reason {
+	case ledger.First:
+		if found := doctor.Examine(f); len(found) > 0 {
+			a.Stats.Findings.Add(int64(len(found)))
+			a.write(ledger.Record{Process: j.who.ID, Findings: ledger.FindingsOf(found)})
+		}
+	case ledger.LastLook:
+		a.flush(j)
+	}
+}
+
+// flush writes what there is of a JVM through to the disk.
+func (a *Agent) flush(j *jvm) {
+	if err := a.cfg.Ledger.SyncProcess(j.who.ID); err != nil {
+		a.trouble(err)
+	}
+}
+
+// counter is the count of the weighings for a reason.
+func (s *Stats) counter(r ledger.Reason) *atomic.Int64 {
+	switch r {
+	case ledger.First:
+		return &s.First
+	case ledger.Moved:
+		return &s.Moved
+	case ledger.LastLook:
+		return &s.LastLook
+	}
+	return &s.Due
+}
+
+// end tells that a JVM is gone, with what its group has counted since.
+func (a *Agent) end(j *jvm) {
+	before := j.counters
+	after := before
+	readEvents(j.limit.Group, &after)
+	if before.Usage > 0 {
+		a.tellChange(j, ledger.LimitReached, before.AtLimit, after.AtLimit)
+		a.tellChange(j, ledger.OOMKill, before.OOMKills, after.OOMKills)
+	}
+	a.write(ledger.Record{Process: j.who.ID, Event: &ledger.Event{Kind: ledger.Ended}})
+	a.flush(j)
+	j.close()
+	delete(a.jvms, j.target.PID)
+	a.Stats.JVMs.Store(int64(len(a.jvms)))
+	a.Stats.Ended.Add(1)
+}
+
+// upkeep writes what was spent, and everything through to the disk.
+func (a *Agent) upkeep() {
+	a.recover()
+	a.account()
+	if err := a.cfg.Ledger.Sync(); err != nil {
+		a.trouble(err)
+	}
+}
+
+// account writes what the machine has left and the agent took.
+func (a *Agent) account() {
+	s := ledger.Spent{Processor: a.cfg.Clock.Processor(), JVMs: len(a.jvms), Weighings: a.Stats.Weighings(), Deferred: a.Stats.Deferred.Load()}
+	if m, err := a.cfg.Proc.MemInfo(); err == nil {
+		s.MemTotal, s.MemAvailable = m.Total, m.Available
+	}
+	if v, err := linux.ReadCgroupKeyed(a.cfg.Proc.Root(), "vmstat"); err == nil {
+		s.OOMKills = v["oom_kill"]
+	}
+	s.Resident = resident(a.cfg.Proc)
+	a.write(ledger.Record{Spent: &s})
+}
+
+// write writes a record of this moment, and says whether it was written.
+func (a *Agent) write(r ledger.Record) bool {
+	r.At, r.Uptime = a.cfg.Clock.Now(), a.cfg.Clock.Uptime()
+	err := a.cfg.Ledger.Append(r)
+	if err != nil {
+		a.trouble(err)
+	}
+	return err == nil
+}
+
+// trouble says that the ledger cannot be written to, once until it can again.
+func (a *Agent) trouble(err error) {
+	if err == nil || errors.Is(err, ledger.ErrNotStarted) || a.full { // the start was lost, which was said
+		return
+	}
+	a.full = true
+	a.say(fmt.Errorf("%w\nwhat was written stays readable; records are lost until there is room", err))
+}
+
+// recover tells how many records the ledger lacks, once none was lost for as long as
+// lies between two calls: on a disk that is almost full some can still be written.
+func (a *Agent) recover() {
+	lost := a.cfg.Ledger.Lost()
+	if a.full && lost == a.lost {
+		a.full = !a.write(ledger.Record{Event: &ledger.Event{Kind: ledger.Lost, Values: map[string]int64{"records": lost - a.told}}})
+		if !a.full {
+			a.told = lost
+			a.say(fmt.Errorf("the ledger is written to again; %d records were lost", lost))
+		}
+	}
+	a.lost = lost
+}
+
+func (a *Agent) say(err error) {
+	if a.cfg.Say != nil && err != nil {
+		a.cfg.Say(err)
+	}
+}

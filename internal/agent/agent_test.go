@@ -1,0 +1,328 @@
+package agent
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"tare.dev/tare/internal/ledger"
+	"tare.dev/tare/internal/linux"
+)
+
+// clock is a clock that tests move.
+type clock struct{ up, processor time.Duration }
+
+func (c *clock) Now() time.Time {
+	return time.Date(2026, 11, 24, 9, 0, 0, 0, time.UTC).Add(c.up)
+}
+func (c *clock) Uptime() time.Duration    { return c.up }
+func (c *clock) Processor() time.Duration { return c.processor }
+
+// machine is a proc file system that a test makes, and an agent on it.
+type machine struct {
+	*testing.T
+	root, dir string
+	clock     *clock
+	agent     *Agent
+	said      []string
+}
+
+func newMachine(t *testing.T) *machine {
+	m := &machine{T: t, root: t.TempDir(), dir: t.TempDir(), clock: &clock{up: 1000 * time.Second}}
+	m.file("sys/kernel/random/boot_id", "0f1c2a9e-3b52-4a7e-9d9c-5a5b6c7d8e9f\n")
+	m.file("self/mountinfo", "")
+	m.begin(0)
+	return m
+}
+
+// begin begins an agent on the machine's ledger.
+func (m *machine) begin(bytes int64) {
+	w, err := ledger.Create(m.dir, bytes)
+	if err != nil {
+		m.Fatal(err)
+	}
+	m.Cleanup(func() { w.Close() })
+	m.agent, err = New(Config{Proc: linux.NewFS(m.root), Ledger: w, Interval: 10 * time.Second, WeighEvery: 5 * time.Minute, Share: 0.01,
+		Clock: m.clock, Say: func(err error) { m.said = append(m.said, err.Error()) }})
+	if err != nil {
+		m.Fatal(err)
+	}
+}
+
+func (m *machine) file(name, text string) {
+	m.Helper()
+	name = filepath.Join(m.root, name)
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		m.Fatal(err)
+	}
+	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+		m.Fatal(err)
+	}
+}
+
+// process makes or replaces a process that maps a library.
+func (m *machine) process(pid int, ticks uint64, library string) {
+	m.Helper()
+	dir := strconv.Itoa(pid)
+	m.file(dir+"/stat", fmt.Sprintf("%d (java) S 1 1 1 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 %d 1 1\n", pid, ticks))
+	m.file(dir+"/status", fmt.Sprintf("Name:\tjava\nState:\tS (sleeping)\nUid:\t0\t0\t0\t0\nGid:\t0\t0\t0\t0\nNSpid:\t%d\t7\nVmRSS:\t   2048 kB\nThreads:\t3\n", pid))
+	m.file(dir+"/maps", "7f0000000000-7f0000100000 r-xp 00000000 08:01 77 "+library+"\n")
+	m.file(dir+"/cmdline", "java\x00-jar\x00shop.jar\x00")
+	m.file(dir+"/cgroup", "0::/\n")
+}
+
+func (m *machine) remove(pid int) {
+	m.Helper()
+	if err := os.RemoveAll(filepath.Join(m.root, strconv.Itoa(pid))); err != nil {
+		m.Fatal(err)
+	}
+}
+
+// pass lets time pass, and the agent do what is due.
+func (m *machine) pass(d time.Duration) {
+	m.Helper()
+	for end := m.clock.up + d; ; {
+		wait := m.agent.Step(m.Context())
+		if wait <= 0 {
+			m.Fatal("the agent does not wait")
+		}
+		if m.clock.up+wait > end {
+			m.clock.up = end
+			return
+		}
+		m.clock.up += wait
+	}
+}
+
+// kinds lists what the ledger has of a process: "start", "counters" or the event.
+func (m *machine) kinds(id ledger.ID) []string {
+	m.Helper()
+	r, err := ledger.OpenReader(m.dir)
+	if err != nil {
+		m.Fatal(err)
+	}
+	var out []string
+	if _, err := r.Read(id, func(rec ledger.Record) bool {
+		switch {
+		case rec.Start != nil:
+			out = append(out, "start")
+		case rec.Counters != nil:
+			out = append(out, "counters")
+		case rec.Event != nil:
+			out = append(out, string(rec.Event.Kind))
+		}
+		return true
+	}); err != nil {
+		m.Fatal(err)
+	}
+	return out
+}
+
+const libjvm = "/jdk/lib/server/libjvm.so"
+
+func (m *machine) id(pid int, ticks uint64) ledger.ID {
+	return ledger.ID{Boot: "0f1c2a9e-3b52-4a7e-9d9c-5a5b6c7d8e9f", PID: pid, StartTicks: ticks}
+}
+
+// A process id that is used again is another JVM, and each has one ring.
+func TestProcessIDsAreUsedAgain(t *testing.T) {
+	m := newMachine(t)
+	m.process(7, 100, libjvm)
+	m.pass(time.Second)
+	m.process(7, 99000, libjvm)
+	m.pass(15 * time.Second)
+	if got := m.kinds(m.id(7, 100)); !slices.Equal(got, []string{"start", "counters", "ended"}) {
+		t.Errorf("the first: %v", got)
+	}
+	got := m.kinds(m.id(7, 99000))
+	if len(got) < 2 || got[0] != "start" || slices.Contains(got, "ended") {
+		t.Errorf("the second: %v", got)
+	}
+	m.remove(7)
+	m.pass(10 * time.Second)
+	if got := m.kinds(m.id(7, 99000)); got[len(got)-1] != "ended" {
+		t.Errorf("the second: %v", got)
+	}
+	if n := m.agent.Stats.JVMs.Load(); n != 0 {
+		t.Errorf("%d JVMs are watched", n)
+	}
+}
+
+// A shell becomes a JVM, and is found although it was seen before.
+func TestExecIsFound(t *testing.T) {
+	m := newMachine(t)
+	m.process(8, 100, "/bin/sh")
+	m.pass(time.Second)
+	m.process(8, 100, libjvm)
+	m.pass(3 * time.Second)
+	if got := m.kinds(m.id(8, 100)); len(got) == 0 || got[0] != "start" {
+		t.Errorf("%v", got)
+	}
+}
+
+// A process that goes on to be no JVM is looked at ever more rarely.
+func TestOthersAreLeftAlone(t *testing.T) {
+	m := newMachine(t)
+	m.process(9, 100, "/bin/sh")
+	looks := 0
+	for range 1000 {
+		f := m.agent.finder
+		if f.seen[9] == nil || f.round+1 >= f.seen[9].next {
+			looks++
+		}
+		m.pass(2 * time.Second)
+	}
+	if looks < 5 || looks > 30 {
+		t.Errorf("%d looks in 1000 rounds", looks)
+	}
+}
+
+// A thousand that start at once, on a budget: each has its start, the looks go on,
+// and nothing is told twice.
+func TestThousandAtOnce(t *testing.T) {
+	m := newMachine(t)
+	for pid := 1; pid <= 1000; pid++ {
+		m.process(pid+10, uint64(pid), libjvm)
+	}
+	m.pass(30 * time.Second)
+	for pid := 1; pid <= 1000; pid += 50 {
+		got := m.kinds(m.id(pid+10, uint64(pid)))
+		if len(got) < 3 || got[0] != "start" || slices.Contains(got[1:], "start") {
+			t.Fatalf("process %d: %v", pid, got)
+		}
+	}
+	r, err := ledger.OpenReader(m.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if all, _, err := r.Processes(); err != nil || len(all) != 1000 {
+		t.Errorf("%d JVMs, %v", len(all), err)
+	}
+}
+
+// Without budget nothing is looked at; a budget that is spent comes back with time.
+func TestBudgetHolds(t *testing.T) {
+	m := newMachine(t)
+	m.process(7, 100, libjvm)
+	m.pass(time.Second)
+	m.clock.processor += 2 * time.Second // at a hundredth: 200 s of budget
+	before := m.agent.Stats.Looks.Load()
+	m.pass(100 * time.Second)
+	if got := m.agent.Stats.Looks.Load(); got > before+1 {
+		t.Errorf("%d looks without budget", got-before)
+	}
+	m.pass(200 * time.Second)
+	if got := m.agent.Stats.Looks.Load(); got < before+5 {
+		t.Errorf("%d looks when the budget had come back", got-before)
+	}
+}
+
+// On a full disk the agent says so once, goes on, and tells what was lost.
+func TestFullDiskIsSaidOnce(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root can mount a small file system")
+	}
+	m := newMachine(t)
+	m.agent.cfg.Ledger.Close()
+	if err := unix.Mount("tare-test", m.dir, "tmpfs", 0, "size=64k"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(m.dir, unix.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	m.begin(0)
+	m.process(7, 100, libjvm)
+	m.pass(time.Second)
+	fill := filepath.Join(m.dir, "fill")
+	if err := os.WriteFile(fill, make([]byte, 64<<10), 0o600); err == nil {
+		t.Fatal("the disk is larger than 64 KiB")
+	}
+	for pid := 20; pid < 26; pid++ { // each needs a file
+		m.process(pid, 100, libjvm)
+	}
+	m.pass(time.Minute)
+	if len(m.said) != 1 || !strings.Contains(m.said[0], "no space left") {
+		t.Errorf("said %q", m.said)
+	}
+	if err := os.Remove(fill); err != nil {
+		t.Fatal(err)
+	}
+	m.pass(4 * time.Minute)
+	if len(m.said) != 2 {
+		t.Errorf("said %q", m.said)
+	}
+	if got := m.kinds(m.id(20, 100)); len(got) == 0 || got[0] != "start" || !slices.Contains(got, "counters") {
+		t.Errorf("%v", got)
+	}
+	if got := m.kinds(ledger.ID{}); !slices.Contains(got, string(ledger.Lost)) {
+		t.Errorf("the machine: %v", got)
+	}
+}
+
+func TestContainerOf(t *testing.T) {
+	id := strings.Repeat("0123456789abcdef", 4)
+	inner := strings.Repeat("fedcba9876543210", 4)
+	const uid = "3fa1c2d4-0b5e-4c1a-9f6e-1234567890ab"
+	for path, want := range map[string][2]string{
+		"/": {}, "/system.slice/ssh.service": {}, "/user.slice/pod": {},
+		"/docker/" + id:                                    {id, ""},
+		"/docker/" + id + "/app":                           {id, ""},
+		"/system.slice/docker-" + id + ".scope":            {id, ""},
+		"/docker/" + id + "/docker/" + inner:               {inner, ""},
+		"/machine.slice/libpod-" + id + ".scope/container": {id, ""},
+		"/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod" + strings.ReplaceAll(uid, "-", "_") + ".slice/cri-containerd-" + id + ".scope": {id, uid},
+		"/kubepods/besteffort/pod" + uid + "/" + id:                                           {id, uid},
+		"/system.slice/containerd.service/kubepods-pod" + uid + ".slice:cri-containerd:" + id: {id, ""},
+		"/kubepods/burstable/pod" + inner[:32] + "/crio-" + id:                                {id, inner[:32]},
+	} {
+		if c, p := containerOf(path); c != want[0] || p != want[1] {
+			t.Errorf("%s: %q, %q", path, c, p)
+		}
+	}
+}
+
+func TestBudget(t *testing.T) {
+	b := newBudget(0.01, 0, 0)
+	if b.left != 600*time.Millisecond {
+		t.Errorf("left %v", b.left)
+	}
+	b.settle(10*time.Second, time.Second) // full already: 0.6 - 1
+	if b.left != -400*time.Millisecond || b.allows(0) || !b.allows(-b.most) {
+		t.Errorf("left %v", b.left)
+	}
+	if wait := b.wait(0); wait < 40*time.Second || wait > 41*time.Second {
+		t.Errorf("wait %v", wait)
+	}
+	b.settle(10*time.Second+b.wait(0), time.Second)
+	if !b.allows(0) {
+		t.Errorf("left %v", b.left)
+	}
+	b.settle(5*time.Second, time.Second) // a clock that goes back gives nothing
+	if left := b.left; left > time.Millisecond {
+		t.Errorf("left %v", left)
+	}
+}
+
+func TestVolume(t *testing.T) {
+	v := newVolume(0)
+	if !v.take(0, 9<<30) || v.take(0, 1) || v.take(time.Second/2, 1) || !v.take(2*time.Second, 1) {
+		t.Errorf("%+v", v)
+	}
+}
+
+func TestUntil(t *testing.T) {
+	for left, want := range map[int64]time.Duration{0: soonest, 1 << 20: soonest, 200 << 20: time.Second, 1 << 40: latest, -5: soonest} {
+		if got := until(left); got != want {
+			t.Errorf("%d: %v, want %v", left, got, want)
+		}
+	}
+}

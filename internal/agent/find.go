@@ -1,0 +1,95 @@
+package agent
+
+import (
+	"os"
+	"time"
+
+	"tare.dev/tare/internal/linux"
+	"tare.dev/tare/internal/process"
+)
+
+// finder finds JVMs as they come. Looking at every process of a machine is dear:
+// one that is no JVM is looked at again after ever more rounds, for a shell may
+// yet become one (exec).
+type finder struct {
+	proc  linux.FS
+	round int
+	seen  map[int]*other
+}
+
+// other is a process that was no JVM when it was looked at.
+type other struct {
+	birth      linux.Birth
+	next, step int // the round in which it is looked at again
+}
+
+// longestStep bounds for how many rounds a process is left alone.
+const longestStep = 64
+
+func newFinder(proc linux.FS) *finder { return &finder{proc: proc, seen: map[int]*other{}} }
+
+// find returns the JVMs that known does not have, and the processes that are gone
+// are forgotten. It stops when more is false, and goes on in the next round.
+func (f *finder) find(known func(pid int) bool, more func() bool) ([]*process.Target, error) {
+	pids, err := f.proc.PIDs()
+	if err != nil {
+		return nil, err
+	}
+	f.round++
+	f.forget(pids)
+	var out []*process.Target
+	for _, pid := range pids {
+		if pid == os.Getpid() || known(pid) || !f.due(pid) {
+			continue
+		}
+		if !more() {
+			break
+		}
+		t, err := process.Find(f.proc, pid)
+		if err != nil {
+			f.leave(pid)
+			continue
+		}
+		delete(f.seen, pid)
+		t.VMAs = nil
+		out = append(out, t)
+	}
+	return out, nil
+}
+
+func (f *finder) forget(pids []int) {
+	there := make(map[int]bool, len(pids))
+	for _, pid := range pids {
+		there[pid] = true
+	}
+	for pid := range f.seen {
+		if !there[pid] {
+			delete(f.seen, pid)
+		}
+	}
+}
+
+// due says whether a process is to be looked at in this round.
+func (f *finder) due(pid int) bool {
+	o := f.seen[pid]
+	return o == nil || f.round >= o.next
+}
+
+// leave leaves a process alone for some rounds.
+func (f *finder) leave(pid int) {
+	birth, err := f.proc.Birth(pid)
+	if err != nil {
+		delete(f.seen, pid)
+		return
+	}
+	o := f.seen[pid]
+	if o == nil || o.birth.StartTicks != birth.StartTicks {
+		o = &other{birth: birth, step: 1}
+		f.seen[pid] = o
+	}
+	o.next = f.round + o.step
+	o.step = min(2*o.step, longestStep)
+}
+
+// findEvery is how long a new JVM may go unseen.
+func findEvery(interval time.Duration) time.Duration { return min(interval, 2*time.Second) }

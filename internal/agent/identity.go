@@ -1,0 +1,106 @@
+package agent
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"time"
+
+	"tare.dev/tare/internal/ledger"
+	"tare.dev/tare/internal/linux"
+	"tare.dev/tare/internal/process"
+)
+
+// ticksPerSecond is USER_HZ, the unit of start times: 100 on every architecture
+// that tare is built for.
+const ticksPerSecond = 100
+
+// sinceBoot is when a process started, as time since boot.
+func sinceBoot(b linux.Birth) time.Duration {
+	return time.Duration(b.StartTicks) * (time.Second / ticksPerSecond)
+}
+
+// bootID is the kernel's random id of this boot (random(4)).
+func bootID(proc linux.FS) (string, error) {
+	text, err := os.ReadFile(filepath.Join(proc.Root(), "sys", "kernel", "random", "boot_id"))
+	return strings.TrimSpace(string(text)), err
+}
+
+var (
+	// Container runtimes name groups after the container's id: docker-ID.scope,
+	// cri-containerd-ID.scope, crio-ID.scope, libpod-ID.scope, or the id alone.
+	containerID = regexp.MustCompile(`(?:^|[-/:])([0-9a-f]{64})(?:\.scope)?(?:/|$)`)
+	// The kubelet names groups after the pod's UID: kubepods-burstable-podUID.slice,
+	// with underscores for hyphens, or kubepods/burstable/podUID. The UID of
+	// a static pod is a hash.
+	podUID = regexp.MustCompile(`(?:^|[-/])pod([0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}|[0-9a-f]{32})(?:\.slice)?(?:/|$)`)
+)
+
+// containerOf is the id of the container, and the UID of the pod, that the path of
+// a control group names; "" where it names none. Of nested containers it is the
+// innermost.
+func containerOf(path string) (container, pod string) {
+	for rest := path; ; {
+		m := containerID.FindStringSubmatchIndex(rest)
+		if m == nil {
+			break
+		}
+		container, rest = rest[m[2]:m[3]], rest[m[3]:]
+	}
+	if m := podUID.FindStringSubmatch(path); m != nil {
+		pod = strings.ReplaceAll(m[1], "_", "-")
+	}
+	return container, pod
+}
+
+// identify says who a JVM is. group is nil where it has none that is visible.
+func identify(boot string, t *process.Target, group *linux.Group, limit linux.MemoryLimit, now time.Time, uptime time.Duration) ledger.Process {
+	age := uptime - sinceBoot(t.Birth)
+	p := ledger.Process{
+		ID:   ledger.ID{Boot: boot, PID: t.PID, StartTicks: t.Birth.StartTicks},
+		PIDs: t.Status.NSpid, Name: t.Name, UID: t.Status.UID, Kind: string(t.Kind), Started: now.Add(-age),
+	}
+	if group == nil {
+		return p
+	}
+	p.Group = ledger.Group{Version: group.Version, Path: group.Path, Inode: inode(group.Dirs[controller(group)])}
+	if dir := limit.Group.Dir; dir != "" && dir != group.Dirs[controller(group)] {
+		p.Group.LimitPath = above(group, dir)
+	}
+	p.Container, p.PodUID = containerOf(group.Path)
+	return p
+}
+
+// controller is the key of the memory controller in a group's Dirs.
+func controller(g *linux.Group) string {
+	if g.Version == 1 {
+		return "memory"
+	}
+	return ""
+}
+
+// above is the path of the group at dir, which lies above g.
+func above(g *linux.Group, dir string) string {
+	below, ok := strings.CutPrefix(g.Dirs[controller(g)], dir)
+	if !ok {
+		return ""
+	}
+	path := strings.TrimSuffix(g.Path, below)
+	if path == "" {
+		return "/"
+	}
+	return path
+}
+
+func inode(dir string) uint64 {
+	st, err := os.Stat(dir)
+	if err != nil {
+		return 0
+	}
+	if sys, ok := st.Sys().(*syscall.Stat_t); ok {
+		return sys.Ino
+	}
+	return 0
+}

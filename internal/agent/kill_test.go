@@ -1,0 +1,122 @@
+package agent
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"tare.dev/tare/internal/footprint"
+	"tare.dev/tare/internal/ledger"
+	"tare.dev/tare/internal/linux"
+	"tare.dev/tare/internal/testkit/alone"
+	"tare.dev/tare/internal/testkit/jvmtest"
+	"tare.dev/tare/internal/testkit/polltest"
+)
+
+// memoryLimit makes a group with a limit below this process's own, on cgroup v1.
+func memoryLimit(t *testing.T, bytes int64) (dir string) {
+	t.Helper()
+	g, err := linux.NewCgroupFS(linux.NewFS("/proc"), "/").Group(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if os.Getuid() != 0 || g.Version != 1 {
+		t.Skip("needs root and cgroup v1")
+	}
+	dir = filepath.Join(g.Dirs["memory"], fmt.Sprintf("tare-agent-test-%d", os.Getpid()))
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		polltest.UntilNil(t, func() error { return os.Remove(dir) }) // its process may still be leaving
+	})
+	for _, file := range []string{"memory.limit_in_bytes", "memory.memsw.limit_in_bytes"} {
+		if err := os.WriteFile(filepath.Join(dir, file), fmt.Append(nil, bytes), 0); err != nil && !os.IsNotExist(err) {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// A JVM that grows by 50 MiB a second to its limit, and is killed: the ledger has a
+// footprint of its last second that saw nine tenths of the limit, who grew, and the
+// kill. Time is the test's own, so that a busy machine tells nothing against it: the
+// JVM takes 5 MiB for every tenth of a second that the agent lives through.
+func TestLastLook(t *testing.T) {
+	alone.Uses(t, "a JVM")
+	for _, limit := range []int64{256 << 20, 512 << 20} {
+		t.Run(fmt.Sprint(limit>>20), func(t *testing.T) { lastLook(t, limit) })
+	}
+}
+
+func lastLook(t *testing.T, limit int64) {
+	group := memoryLimit(t, limit)
+	clock := &clock{up: machineClock{}.Uptime() + time.Minute} // the JVM is not new
+	dir := t.TempDir()
+	w, err := ledger.Create(dir, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	h := jvmtest.StartHolderFrom(t, fmt.Sprintf("echo $$ > %s/cgroup.procs; ", group), jvmtest.Java(t, 17), []string{"-Xmx32m", "-XX:MaxDirectMemorySize=2g"}, 1)
+	a, err := New(Config{Proc: linux.NewFS("/proc"), Ledger: w, Interval: 10 * time.Second, WeighEvery: 5 * time.Minute, Share: 0.01, Clock: clock,
+		Say: func(err error) { t.Error(err) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	live := func(d time.Duration) {
+		for end := clock.up + d; clock.up < end; {
+			clock.up += min(a.Step(t.Context()), end-clock.up)
+		}
+	}
+	live(15 * time.Second)
+	for h.Try(t, "direct 5120") {
+		live(100 * time.Millisecond)
+	}
+	killed := clock.up
+	live(11 * time.Second) // the next look sees its end
+
+	last, kill, ended := readEnd(t, dir, h.PID())
+	if last.Footprint == nil || !kill || !ended {
+		t.Fatalf("last %+v, kill %v, ended %v", last, kill, ended)
+	}
+	f := last.Footprint
+	if f.Reason != ledger.LastLook || f.Usage < limit*9/10 || f.Limit != limit {
+		t.Errorf("the last footprint, by %s, saw %d of %d", f.Reason, f.Usage, limit)
+	}
+	if age := killed - last.Uptime; age > time.Second {
+		t.Errorf("the last footprint was %v old", age)
+	}
+	for _, o := range f.Owners {
+		if o.Owner == footprint.Malloc && o.Resident < limit/2 {
+			t.Errorf("malloc had %d", o.Resident)
+		}
+	}
+	t.Logf("saw %.1f %% of the limit, %v before the kill, in %d last looks", 100*float64(f.Usage)/float64(limit), killed-last.Uptime, a.Stats.LastLook.Load())
+}
+
+// readEnd reads the last footprint of a process, and whether its kill and its end
+// were told.
+func readEnd(t *testing.T, dir string, pid int) (last ledger.Record, kill, ended bool) {
+	t.Helper()
+	r, err := ledger.OpenReader(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Since(0, func(rec ledger.Record) bool {
+		switch {
+		case rec.Process.PID != pid:
+		case rec.Footprint != nil:
+			last = rec
+		case rec.Event != nil:
+			kill = kill || rec.Event.Kind == ledger.OOMKill
+			ended = ended || rec.Event.Kind == ledger.Ended
+		}
+		return true
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return last, kill, ended
+}
