@@ -165,7 +165,7 @@ bench-peers: build
 	@scripts/bench-services.sh
 	scripts/usual-disk.sh $(GO) run ./bench/peers -cache $(TARE_CACHE) $(PEERS)
 
-# What tare bake makes of images of two services on two JDKs; about an hour. It goes on
+# What tare bake makes of images of a service on two JDKs; half an hour. It goes on
 # where it was cut off: docs/results/raw/images.jsonl has the bakes so far.
 bench-images: build bin/camel-25.jar
 	@scripts/setup.sh build test

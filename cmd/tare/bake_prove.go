@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -125,29 +126,42 @@ func (p proof) try(ctx context.Context, r runner.Runner, spec trial.Spec, n int)
 
 // sawArchive says that the JVM of each run was seen, and used the archive.
 func (p proof) sawArchive(runs []fit.Trial) bool {
-	return !slices.ContainsFunc(runs, func(t fit.Trial) bool { return t.Result == nil || t.Result.Peak == nil || !p.mapsArchive(t) })
+	return !slices.ContainsFunc(runs, func(t fit.Trial) bool { return !p.mapsArchive(weighed(t)) })
 }
 
 // archiveRefused says that the JVM of a run was seen not to use the archive: it has it
 // not mapped, or says so itself (JDK: src/hotspot/share/cds/filemap.cpp).
 func (p proof) archiveRefused(t fit.Trial) bool {
-	if p.baking.fit.Archive == nil || t.Result == nil {
+	f := weighed(t)
+	switch {
+	case p.baking.fit.Archive == nil || t.Result == nil:
 		return false
-	}
-	if t.Result.Peak == nil {
+	case f == nil:
 		return slices.ContainsFunc(t.Result.Log, func(line string) bool {
 			return strings.Contains(line, "Unable to use shared archive") || strings.Contains(line, "Unable to map shared spaces")
 		})
 	}
-	return !p.mapsArchive(t)
+	return !p.mapsArchive(f)
 }
 
-// mapsArchive says that the JVM of a run had the archive mapped, which it does only
-// with one that it takes: its own, for the same jars of the same time.
-func (p proof) mapsArchive(t fit.Trial) bool {
+// weighed is the footprint of a run at the end of its load, for in the first moments a
+// JVM has no archive yet; else that near its peak, nil where none was taken.
+func weighed(t fit.Trial) *footprint.Footprint {
+	if t.Result == nil {
+		return nil
+	}
+	return cmp.Or(t.Result.End, t.Result.Peak)
+}
+
+// mapsArchive says that a JVM had the archive mapped, which it has only where it takes
+// it: as its own, for the same jars of the same time.
+func (p proof) mapsArchive(f *footprint.Footprint) bool {
+	if f == nil {
+		return false
+	}
 	name := path.Base(p.baking.fit.Archive.File)
-	for _, r := range t.Result.Peak.Rows {
-		if r.Owner == footprint.CDS && slices.ContainsFunc(r.Children, func(c footprint.Child) bool {
+	for _, r := range f.Rows {
+		if slices.ContainsFunc(r.Children, func(c footprint.Child) bool {
 			file, ok := footprint.FileOfPart(c.ID)
 			return ok && file == name
 		}) {
