@@ -57,7 +57,7 @@ const (
 
 // Stats is what an agent did, for its metrics. All count since its start.
 type Stats struct {
-	JVMs, Looks, Glances, Deferred, Ended         atomic.Int64
+	JVMs, Looks, Glances, Alarms, Deferred, Ended atomic.Int64
 	First, Moved, Due, LastLook, Failed, Findings atomic.Int64
 }
 
@@ -77,6 +77,7 @@ type Agent struct {
 	finder *finder
 	tables footprint.Tables
 	jvms   map[int]*jvm
+	alarms *alarms // nil where the kernel gives none
 	// next are when it finds JVMs again, and does its upkeep.
 	nextFind, nextUpkeep time.Duration
 	// full says that the ledger could not be written to, and that this was said.
@@ -103,16 +104,56 @@ func New(cfg Config) (*Agent, error) {
 // Run watches until the context ends, which is no error.
 func (a *Agent) Run(ctx context.Context) error {
 	a.write(ledger.Record{Event: &ledger.Event{Kind: ledger.AgentStart, Text: a.cfg.Version}})
+	var err error
+	if a.alarms, err = newAlarms(); err != nil {
+		a.say(err)
+	}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return a.stop()
+		case pid := <-a.rung():
+			a.rouse(pid)
 		case <-timer.C:
 		}
 		timer.Reset(a.Step(ctx))
 	}
+}
+
+// rung is where alarms ring; nil, which never does, without any.
+func (a *Agent) rung() <-chan int {
+	if a.alarms == nil {
+		return nil
+	}
+	return a.alarms.ring
+}
+
+// rouse has the agent glance at a JVM at once.
+func (a *Agent) rouse(pid int) {
+	if j := a.jvms[pid]; j != nil {
+		j.glance = min(j.glance, a.cfg.Clock.Uptime())
+		a.Stats.Alarms.Add(1)
+	}
+}
+
+// alarm sets the alarm of a JVM, where the kernel gives one, and again when its
+// limit has changed.
+func (a *Agent) alarm(j *jvm) {
+	g := j.limit.Group
+	if a.alarms == nil || g.Version != 1 || g.Dir == "" || j.alarmed == j.counters.Limit {
+		return
+	}
+	if j.unset != nil {
+		j.unset()
+		j.unset = nil
+	}
+	if j.alarmed = j.counters.Limit; j.alarmed <= 0 {
+		return
+	}
+	// Without one, glances do what they can.
+	j.unset, _ = a.alarms.set(j.target.PID, g, j.alarmed)
 }
 
 // stop tells of the end of the agent, not of the JVMs.
@@ -121,6 +162,9 @@ func (a *Agent) stop() error {
 	a.write(ledger.Record{Event: &ledger.Event{Kind: ledger.AgentStop}})
 	for _, j := range a.jvms {
 		j.close()
+	}
+	if a.alarms != nil {
+		a.alarms.close()
 	}
 	return a.cfg.Ledger.Sync()
 }
@@ -239,6 +283,7 @@ func (a *Agent) look(j *jvm) {
 	before := j.counters
 	j.counters = j.readCounters(a.cfg.Proc)
 	j.look = up + a.cfg.Interval
+	a.alarm(j)
 	if !j.told {
 		a.tell(j)
 	}

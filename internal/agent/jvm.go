@@ -20,6 +20,10 @@ type jvm struct {
 	// told says that the ledger has its start; a full disk may delay that.
 	told bool
 
+	// alarmed is the limit that the alarm is set for, unset how it is taken back.
+	alarmed int64
+	unset   func()
+
 	counters ledger.Counters // the last
 	// look and glance are when, in time since boot, the counters and the usage are
 	// read again.
@@ -180,5 +184,9 @@ func (j *jvm) close() {
 	if j.perf != nil {
 		j.perf.Close()
 		j.perf = nil
+	}
+	if j.unset != nil {
+		j.unset()
+		j.unset = nil
 	}
 }

@@ -15,24 +15,31 @@ import (
 	"tare.dev/tare/internal/testkit/polltest"
 )
 
-// memoryLimit makes a group with a limit below this process's own, on cgroup v1.
+// memoryLimit makes a group with a limit below this process's own.
 func memoryLimit(t *testing.T, bytes int64) (dir string) {
 	t.Helper()
 	g, err := linux.NewCgroupFS(linux.NewFS("/proc"), "/").Group(os.Getpid())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if os.Getuid() != 0 || g.Version != 1 {
-		t.Skip("needs root and cgroup v1")
+	if os.Getuid() != 0 {
+		t.Skip("needs root")
 	}
-	dir = filepath.Join(g.Dirs["memory"], fmt.Sprintf("tare-agent-test-%d", os.Getpid()))
+	parent, limits := g.Dirs["memory"], []string{"memory.limit_in_bytes", "memory.memsw.limit_in_bytes"}
+	if g.Version == 2 {
+		parent, limits = g.Dirs[""], []string{"memory.max"}
+		if err := os.WriteFile(filepath.Join(parent, "cgroup.subtree_control"), []byte("+memory"), 0); err != nil {
+			t.Skipf("no group with a limit can be made in %s: %v", g.Path, err)
+		}
+	}
+	dir = filepath.Join(parent, fmt.Sprintf("tare-agent-test-%d", os.Getpid()))
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		polltest.UntilNil(t, func() error { return os.Remove(dir) }) // its process may still be leaving
 	})
-	for _, file := range []string{"memory.limit_in_bytes", "memory.memsw.limit_in_bytes"} {
+	for _, file := range limits {
 		if err := os.WriteFile(filepath.Join(dir, file), fmt.Append(nil, bytes), 0); err != nil && !os.IsNotExist(err) {
 			t.Fatal(err)
 		}
@@ -119,4 +126,52 @@ func readEnd(t *testing.T, dir string, pid int) (last ledger.Record, kill, ended
 		t.Fatal(err)
 	}
 	return last, kill, ended
+}
+
+// The kernel rings for a group that passes nine tenths of its limit, and for no
+// other.
+func TestAlarm(t *testing.T) {
+	alone.Uses(t, "a JVM")
+	const limit = 128 << 20
+	group := memoryLimit(t, limit)
+	if _, err := os.Stat(filepath.Join(group, "cgroup.event_control")); err != nil {
+		t.Skip("needs cgroup v1")
+	}
+	a, err := newAlarms()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.close()
+	h := jvmtest.StartHolderFrom(t, fmt.Sprintf("echo $$ > %s/cgroup.procs; ", group), jvmtest.Java(t, 17), []string{"-Xmx16m", "-XX:MaxDirectMemorySize=2g"}, 1)
+	g := linux.MemoryGroup{Version: 1, Dir: group}
+	unset, err := a.set(h.PID(), g, limit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	usage := func() int64 {
+		n, err := g.Usage()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	for usage() < limit*8/10 {
+		h.Take(t, "direct 1024")
+	}
+	if len(a.ring) > 0 && usage() < limit*88/100 {
+		t.Errorf("it rang at %d of %d", usage(), limit)
+	}
+	for usage() < limit*93/100 {
+		h.Take(t, "direct 1024")
+	}
+	polltest.Until(t, "the alarm", func() bool { return len(a.ring) > 0 })
+	if pid := <-a.ring; pid != h.PID() {
+		t.Errorf("it rang for %d", pid)
+	}
+	unset()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.pids) != 0 {
+		t.Errorf("%v are still set", a.pids)
+	}
 }
