@@ -141,6 +141,13 @@ func TestBake(t *testing.T) {
 		t.Errorf("baked twice: %d: %s", code, errs)
 	}
 
+	// On another machine's engine, whose store is empty.
+	elsewhere := dockertest.Start(t)
+	elsewhere.Docker(t, "load", "--input", archive)
+	if !usesArchive(t, elsewhere, "shop:small", port) {
+		t.Error("in another engine the image does not use the archive")
+	}
+
 	// An archive that the JVM refuses: the jar that it was made for had another time.
 	e.Docker(t, "rmi", "shop:small", "shop:built")
 	other := trainIn(t, e, "shop:1", port, image.FileTime.Add(time.Hour))
