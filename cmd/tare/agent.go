@@ -32,8 +32,8 @@ func newAgentCommand() *cobra.Command {
 		Short: "Watch all JVMs of this machine, and keep what is seen of them",
 		Long: `Agent finds the JVMs of this machine as they come and go, those in containers
 included, and keeps in a ledger on disk what they hold: the counters of the
-control group and of the JVM every ten seconds, a footprint by owner when the
-usage moved, and a last look when a limit may be near. Nothing is sent to a JVM.
+control group and of the JVM every ten seconds, a footprint by owner when its
+memory moved, and a last look when a limit may be near. Nothing is sent to a JVM.
 
 It takes no more processor time than --budget, averaged over a minute: what does
 not fit is put off. It runs until SIGTERM or an interrupt, and then exits with
@@ -49,7 +49,7 @@ code 0. To see the JVMs of other users and of containers it must be root.`,
 	f.StringVar(&opts.ledger, "ledger", "", "`folder` of the ledger (default: TARE_LEDGER, /var/lib/tare/ledger for root)")
 	f.StringVar(&opts.size, "ledger-size", "64m", "what the ledger may fill on disk")
 	f.DurationVar(&opts.interval, "interval", 10*time.Second, "time between two looks at a JVM's counters")
-	f.DurationVar(&opts.weigh, "weigh-every", 5*time.Minute, "time between two footprints of a JVM whose usage does not move")
+	f.DurationVar(&opts.weigh, "weigh-every", 5*time.Minute, "time between two footprints of a JVM whose memory does not move")
 	f.StringVar(&opts.budget, "budget", "1%", "processor time that the agent may take, in percent of one processor")
 	f.StringVar(&opts.memory, "memory", "64m", "memory that the agent may take")
 	f.StringVar(&opts.metrics, "metrics", "", "serve the agent's own metrics at this `address` of the loopback, such as 127.0.0.1:9274")

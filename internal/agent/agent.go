@@ -24,7 +24,7 @@ type Config struct {
 	Proc   linux.FS
 	Ledger *ledger.Writer
 	// Interval lies between two looks at a JVM, WeighEvery between two weighings of
-	// one whose usage does not move.
+	// one whose memory does not move.
 	Interval, WeighEvery time.Duration
 	// Share is how much of one processor the agent may take, such as 0.01.
 	Share float64
@@ -283,6 +283,9 @@ func (a *Agent) look(j *jvm) {
 	before := j.counters
 	j.counters = j.readCounters(a.cfg.Proc)
 	j.look = up + a.cfg.Interval
+	if young := grownUp - a.age(j, up); young > 0 {
+		j.look = min(j.look, up+young)
+	}
 	a.alarm(j)
 	if !j.told {
 		a.tell(j)
@@ -300,7 +303,7 @@ func (a *Agent) look(j *jvm) {
 		if a.age(j, up) >= grownUp {
 			j.want = ledger.First
 		}
-	case j.moved(c.Usage):
+	case j.moved(c.Resident):
 		j.want = ledger.Moved
 	case up-j.weighed >= a.cfg.WeighEvery:
 		j.want = ledger.Due
@@ -411,7 +414,7 @@ func (a *Agent) weigh(ctx context.Context, j *jvm) {
 		a.end(j)
 		return
 	}
-	j.weighed, j.at = up, j.counters.Usage
+	j.weighed, j.at = up, j.counters.Resident
 	var f *footprint.Footprint
 	if err == nil {
 		ctx, cancel := context.WithTimeout(ctx, weighLimit)
@@ -437,9 +440,6 @@ func (a *Agent) keep(j *jvm, f *footprint.Footprint, reason ledger.Reason) {
 		j.known = f.JDK != "" || j.target.Kind != process.HotSpot // else it is starting
 		j.who.JDK, j.who.Collector, j.who.Flags = f.JDK, f.Collector, f.Flags
 		a.tell(j)
-	}
-	if f.Cgroup != nil {
-		j.at = f.Cgroup.UsageBytes
 	}
 	a.write(ledger.Record{Process: j.who.ID, Footprint: ledger.FootprintOf(f, reason, j.series.Full)})
 	switch reason {

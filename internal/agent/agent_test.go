@@ -326,3 +326,22 @@ func TestUntil(t *testing.T) {
 		}
 	}
 }
+
+// A young JVM is looked at again when it can be weighed; one that cannot be weighed
+// is looked at no more often than any other.
+func TestYoungIsLookedAtAgain(t *testing.T) {
+	m := newMachine(t)
+	m.process(7, 100000, libjvm) // it starts now
+	m.pass(time.Second)
+	m.pass(3 * time.Second)
+	if got := m.agent.Stats.Looks.Load(); got != 2 {
+		t.Errorf("%d looks in its first seconds", got)
+	}
+	m.pass(40 * time.Second)
+	if got := m.agent.Stats.Looks.Load(); got != 6 {
+		t.Errorf("%d looks in its first 44 seconds", got)
+	}
+	if m.agent.Stats.Failed.Load() == 0 {
+		t.Error("what has no pages was weighed")
+	}
+}

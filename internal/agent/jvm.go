@@ -30,7 +30,7 @@ type jvm struct {
 	look, glance time.Duration
 	slope        slope
 
-	// weighed is when it was weighed last, 0 before; at is the usage then.
+	// weighed is when it was weighed last, 0 before; at is what was resident then.
 	weighed time.Duration
 	at      int64
 	// want is why it is to be weighed, "" when it is not.
@@ -99,11 +99,12 @@ func (s *slope) nearEnd(headroom, limit int64) bool {
 	return rising && (float64(headroom) < s.perSecond*near.Seconds() || float64(headroom) < (1-full)*float64(limit))
 }
 
-// moved says whether the usage is another one than when the JVM was weighed: by two
-// percent, and by 4 MiB.
-func (j *jvm) moved(usage int64) bool {
-	d := usage - j.at
-	return max(d, -d) > max(4<<20, max(usage, j.at)/50)
+// moved says whether so much is another resident memory than when the JVM was
+// weighed: by two percent, and by 4 MiB. The usage of its group would tell of other
+// processes too.
+func (j *jvm) moved(resident int64) bool {
+	d := resident - j.at
+	return max(d, -d) > max(4<<20, max(resident, j.at)/50)
 }
 
 // headroom is what the group may still take, less what the kernel can drop.
