@@ -13,7 +13,7 @@ STATICCHECK  := honnef.co/go/tools/cmd/staticcheck@v0.8.1
 .NOTPARALLEL:
 
 .PHONY: build man setup-build setup-test test test-java test-go check lint fmt demo fuzz \
-  bench bench-fresh bench-truth bench-hostile bench-weigh bench-cost bench-verdicts bench-demo \
+  bench bench-fresh bench-truth bench-hostile bench-weigh bench-cost bench-agent bench-verdicts bench-demo \
   bench-options bench-exec bench-peers bench-kills bench-images experiments \
   experiments-full bench-jmh bench-caches clean FORCE
 
@@ -123,6 +123,12 @@ bench-cost: build bin/tare-$(BASE)
 	@scripts/setup.sh build bench
 	@scripts/jdks.sh
 	$(GO) run ./bench/cost -cache $(TARE_CACHE) -base bin/tare-$(BASE)
+
+# What tare agent takes while it watches a hundred JVMs, and what its ledger has of
+# JVMs that grow to their limit. Needs 6 GiB of free memory; about 20 minutes.
+bench-agent: build
+	@scripts/jdks.sh
+	$(GO) run ./bench/agent -cache $(TARE_CACHE)
 
 bin/tare-$(BASE):
 	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && git archive $(BASE) | tar -x -C "$$dir" && \

@@ -84,7 +84,7 @@ const (
 	full = 0.95
 	// A last look is followed by no other for some time, which doubles as long as
 	// the limit stays near.
-	shortestCalm, longestCalm = 300 * time.Millisecond, time.Minute
+	shortestCalm, longestCalm = time.Second, time.Minute
 )
 
 // until is how long the next glance at a group may wait.
