@@ -76,7 +76,7 @@ func start(o options, group string, args ...string) (*holder, error) {
 	if group != "" {
 		enter = "echo $$ > " + group + "/cgroup.procs; "
 	}
-	args = append([]string{"-c", enter + `exec "$0" "$@"`, o.java, "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"}, args...)
+	args = append([]string{"-c", enter + `exec "$0" "$@"`, o.java, "-Xint", "-XX:+UseSerialGC"}, args...)
 	h := &holder{Cmd: exec.Command("/bin/sh", append(args, "-jar", "bin/workloads.jar", "holder", "1")...)}
 	in, err := h.StdinPipe()
 	if err != nil {
@@ -84,6 +84,13 @@ func start(o options, group string, args ...string) (*holder, error) {
 	}
 	h.in = in
 	return h, h.Start()
+}
+
+// lives says whether the JVM still runs: it has ended when it waits to be waited
+// for.
+func (h *holder) lives() bool {
+	birth, err := linux.NewFS("/proc").Birth(h.Process.Pid)
+	return err == nil && !birth.Ended
 }
 
 func (h *holder) end() {
@@ -171,8 +178,13 @@ func watchMany(o options) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	for _, h := range all {
+		if !h.lives() {
+			return "", fmt.Errorf("process %d ended before it was to", h.Process.Pid)
+		}
+	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "## %d JVMs\n\n%d JVMs (Serial, `-Xmx16m`), one agent with its defaults: a look at each every 10 s, 1 %% of a processor, 64 MiB. A machine of %d processes.\n\n", o.jvms, o.jvms, processes())
+	fmt.Fprintf(&b, "## %d JVMs\n\n%d JVMs (Serial, interpreted, `-Xmx16m`), one agent with its defaults: a look at each every 10 s, 1 %% of a processor, 64 MiB. A machine of %d processes.\n\n", o.jvms, o.jvms, processes())
 	fmt.Fprintf(&b, "| minute | processor of the agent, %% of one |\n|---:|---:|\n")
 	for i, p := range percents {
 		fmt.Fprintf(&b, "| %d | %.2f |\n", i+1, p)
@@ -285,7 +297,10 @@ func (a *agent) grow(o options, rate int) (k kill, err error) {
 	if err != nil {
 		return k, err
 	}
-	time.Sleep(8 * time.Second) // it is weighed first
+	time.Sleep(6 * time.Second) // it is weighed first
+	if !h.lives() {
+		return k, fmt.Errorf("process %d ended before it grew: %v", h.Process.Pid, h.Wait())
+	}
 	gone := make(chan time.Duration, 1)
 	go func() {
 		_ = h.Wait() // it is killed
