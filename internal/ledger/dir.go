@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"slices"
 	"sort"
+
+	"golang.org/x/sys/unix"
 )
 
 const (
@@ -126,28 +128,35 @@ func list(dir string) (map[ID][]stored, error) {
 	return rings, nil
 }
 
-// readSegment reads a file of a ring; nil when it was removed meanwhile. What a
-// writer is about to write may be there in part: it is read again then.
-func readSegment(name string) ([]byte, error) {
-	for tries := 1; ; tries++ {
-		b, err := readOnce(name)
-		if err != nil || b == nil {
-			return nil, err
-		}
-		if st, err := os.Stat(name); tries == 3 || err != nil || st.Size() == int64(len(b)) {
-			return b, nil
-		}
-	}
-}
-
-func readOnce(name string) ([]byte, error) {
+// readSegment reads a file of a ring; nil when it was removed meanwhile. The writer
+// was at work on it when it is growing: then its end may be a part of a record.
+func readSegment(name string) (b []byte, growing bool, err error) {
 	f, err := os.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		return nil, false, nil
 	}
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, maxSegment))
+	if b, err = io.ReadAll(io.LimitReader(f, maxSegment)); err != nil {
+		return nil, false, err
+	}
+	if growing, err = isWriting(f); err != nil || growing {
+		return b, growing, err
+	}
+	st, err := f.Stat()
+	return b, err == nil && st.Size() != int64(len(b)), err
+}
+
+// lockWriting says to readers that a file is being written, until it is closed.
+// They only ask for the lock (fcntl(2), F_OFD_GETLK), so that none holds up a writer.
+func lockWriting(f *os.File) error {
+	return unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_WRLCK})
+}
+
+func isWriting(f *os.File) (bool, error) {
+	l := unix.Flock_t{Type: unix.F_RDLCK}
+	err := unix.FcntlFlock(f.Fd(), unix.F_OFD_GETLK, &l)
+	return l.Type != unix.F_UNLCK, err
 }

@@ -424,6 +424,37 @@ func TestConcurrentReader(t *testing.T) {
 	}
 }
 
+// A part of a record is damage, unless its writer is at work on it.
+func TestRecordBeingWritten(t *testing.T) {
+	dir := t.TempDir()
+	add(t, create(t, dir, MinBytes), start(1), counters(1, 0))
+	name := filepath.Join(dir, fileName(jvm(1), 1))
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := lockWriting(f); err != nil {
+		t.Fatal(err)
+	}
+	rec := counters(1, 1)
+	b, err := appendRecord(nil, &rec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Write(b[:8]); err != nil {
+		t.Fatal(err)
+	}
+	if got := read(t, dir, jvm(1)); len(got) != 2 {
+		t.Errorf("%d records while the third is written", len(got))
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got, damage := readDamaged(t, dir, jvm(1)); len(got) != 2 || damage != (Damage{1, 8}) {
+		t.Errorf("%d records, %+v, after the writer was killed", len(got), damage)
+	}
+}
+
 // On a full disk records are lost and counted, what was written stays readable, and
 // it goes on when there is room.
 func TestFullDisk(t *testing.T) {
@@ -498,7 +529,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add(append(bytes.Clone(seg), make([]byte, 50)...))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var damage Damage
-		err := decode(b, jvm(1), &damage, func(rec Record) bool {
+		err := decode(b, false, jvm(1), &damage, func(rec Record) bool {
 			if rec.Process != jvm(1) {
 				t.Fatalf("of %v", rec.Process)
 			}

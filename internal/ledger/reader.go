@@ -141,7 +141,7 @@ func (r *Reader) Since(after uint64, yield func(Record) bool) (Damage, error) {
 // after or a smaller one: those before a file that begins with such a number.
 func (r *Reader) notBefore(id ID, segments []stored, after uint64) []stored {
 	for i := len(segments) - 1; i > 0; i-- {
-		b, err := readSegment(r.path(id, segments[i]))
+		b, _, err := readSegment(r.path(id, segments[i]))
 		if err != nil {
 			continue
 		}
@@ -158,10 +158,10 @@ func (r *Reader) path(id ID, s stored) string { return filepath.Join(r.dir, file
 func (r *Reader) records(id ID, segments []stored, damage *Damage, failed *error) iter.Seq[Record] {
 	return func(yield func(Record) bool) {
 		for _, s := range segments {
-			b, err := readSegment(r.path(id, s))
+			b, growing, err := readSegment(r.path(id, s))
 			going := true
 			if err == nil {
-				err = decode(b, id, damage, func(rec Record) bool {
+				err = decode(b, growing, id, damage, func(rec Record) bool {
 					going = yield(rec)
 					return going
 				})

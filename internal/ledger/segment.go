@@ -121,8 +121,9 @@ func (d *Damage) add(bytes int) {
 	}
 }
 
-// decode hands the records of a segment to yield until that returns false.
-func decode(b []byte, id ID, damage *Damage, yield func(Record) bool) error {
+// decode hands the records of a segment to yield until that returns false. Where a
+// growing one ends in part of a record, that is not yet written, and no damage.
+func decode(b []byte, growing bool, id ID, damage *Damage, yield func(Record) bool) error {
 	_, err := parseHeader(b)
 	at := headerSize
 	switch {
@@ -152,7 +153,9 @@ func decode(b []byte, id ID, damage *Damage, yield func(Record) bool) error {
 			return nil
 		}
 	}
-	damage.add(skipped)
+	if !growing {
+		damage.add(skipped)
+	}
 	return nil
 }
 

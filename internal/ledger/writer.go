@@ -322,8 +322,10 @@ func appendFile(name string, flags int, size int64, b []byte) error {
 	if err != nil {
 		return err
 	}
-	if _, err = f.Write(b); err != nil {
-		err = errors.Join(err, f.Truncate(size))
+	if err = lockWriting(f); err == nil {
+		if _, err = f.Write(b); err != nil {
+			err = errors.Join(err, f.Truncate(size))
+		}
 	}
 	return errors.Join(err, f.Close())
 }
