@@ -107,7 +107,7 @@ func (p proof) bakedRun(ctx context.Context, d *runner.Docker, n int, baseline t
 func (p proof) spec(args, env []string) trial.Spec {
 	c := p.config
 	return trial.Spec{Args: args, Env: env, Dir: c.Image.Dir, Limits: runner.Limits{CPUs: c.CPUs, Cpuset: c.Cpuset}, Ready: c.Ready, ReadyTimeout: c.ReadyTimeout,
-		Job: c.Job, Loader: c.Load.Loader, Warmup: c.Warmup, Duration: c.Duration, Requests: c.Requests, SLO: c.SLO, JavaHome: c.Java.Home, Files: c.Command.Files()}
+		Job: c.Job, Loader: c.Load.Loader, Warmup: c.Warmup, Duration: c.Duration, Work: c.Work(), SLO: c.SLO, JavaHome: c.Java.Home, Files: c.Command.Files()}
 }
 
 func (p proof) try(ctx context.Context, r runner.Runner, spec trial.Spec, n int) (fit.Trial, error) {

@@ -37,6 +37,9 @@ func (s *Search) runBaselines(ctx context.Context) error {
 		if !t.Passed {
 			return &BaselineError{t}
 		}
+		if len(runs) == 0 {
+			s.work = workOf(t.Measured)
+		}
 		runs = append(runs, t)
 	}
 	s.found.Baseline = Median(runs)
@@ -46,6 +49,14 @@ func (s *Search) runBaselines(ctx context.Context) error {
 		s.Facts.Flags = f.Flags
 	}
 	return nil
+}
+
+// workOf is the work that a trial's load did.
+func workOf(m trial.Measured) trial.Work {
+	if m.Load == nil {
+		return trial.Work{}
+	}
+	return trial.Work{Warmup: m.Warmup, Measured: m.Load.Sent}
 }
 
 // setBar takes the baseline of median speed of all that were made: one slow half-minute

@@ -45,7 +45,7 @@ type Config struct {
 	Load     Load
 	Warmup   time.Duration
 	Duration time.Duration
-	// Requests are as in trial.Spec.
+	// Requests end the measured load, within Duration; 0 is a load of Duration.
 	Requests int64
 	SLO      trial.SLO
 
@@ -129,6 +129,9 @@ func (c Config) search(t Trier) *Search {
 		MaxTrials: c.MaxTrials, Budget: c.Budget, Margin: c.Margin, Prefer: c.Prefer, ShowFailure: true, Ablation: c.Ablation, HeapCurve: c.HeapCurve,
 		Seed: c.Seed, Observe: c.Observe}
 }
+
+// Work is what each trial has to do.
+func (c Config) Work() trial.Work { return trial.Work{Measured: c.Requests, Due: c.Requests > 0} }
 
 // jarPath is the application's jar on this machine, or "".
 func (c Config) jarPath() string {

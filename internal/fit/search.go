@@ -41,6 +41,9 @@ type Attempt struct {
 	Repeat int
 	// Baseline is nil in the baseline's own trials.
 	Baseline *trial.Measured
+	// Work is what the load of the first baseline did, which all later trials do as
+	// well; zero in that one, and where the load does not count it.
+	Work trial.Work `json:",omitzero"`
 	// Squeeze asks for Outcome.CacheBytes.
 	Squeeze bool
 }
@@ -188,6 +191,8 @@ type Search struct {
 	found Found
 	// bar is the baseline that trials are measured against; nil until there is one.
 	bar *Trial
+	// work is what the first baseline's load did.
+	work trial.Work
 	// unsteady says that the baselines differed.
 	unsteady bool
 	// given is the application as given, best with the levers kept so far.
@@ -363,7 +368,7 @@ func (s *Search) stray(t Trial) bool {
 // once makes one trial, measured against the attempt's baseline or else the bar.
 func (s *Search) once(ctx context.Context, a Attempt) (Trial, error) {
 	a.Number = len(s.found.Trials) + 1
-	a.Squeeze = s.squeezes(a.Phase)
+	a.Squeeze, a.Work = s.squeezes(a.Phase), s.work
 	if a.Phase != PhaseBaseline && a.Baseline == nil {
 		a.Baseline = &s.bar.Measured
 	}

@@ -10,6 +10,7 @@ import (
 
 	"tare.dev/tare/internal/footprint"
 	"tare.dev/tare/internal/jvmopts"
+	"tare.dev/tare/internal/load"
 	"tare.dev/tare/internal/runner"
 	"tare.dev/tare/internal/trial"
 )
@@ -33,6 +34,7 @@ func (t *trier) Try(ctx context.Context, a Attempt) (Outcome, error) {
 	spec := t.spec(a.Setup, a.LimitBytes)
 	spec.SLO, spec.Baseline = t.config.SLO, a.Baseline
 	a.Limit(&spec)
+	a.sameWork(&spec)
 	spec.Probe = a.Phase == PhaseBaseline
 	spec.Squeeze = a.Squeeze
 	var err error
@@ -98,6 +100,27 @@ func (a Attempt) Limit(spec *trial.Spec) {
 	}
 }
 
+// slowestWork is how many times as long as the baseline had a trial may take for its
+// work: beyond that it is too slow by any objective.
+const slowestWork = 3
+
+// sameWork has a closed loop do the work of the first baseline: in the same time a
+// JVM that warms up does more of it on a machine that is faster at the moment, and an
+// answer then costs it less. An open loop does the same work in the same time.
+func (a Attempt) sameWork(spec *trial.Spec) {
+	if _, ok := spec.Loader.(load.WorkLoader); !ok || spec.Loader.Describe().Rate > 0 {
+		return
+	}
+	if a.Work.Warmup > 0 {
+		spec.Work.Warmup = a.Work.Warmup
+		spec.Warmup *= slowestWork
+	}
+	if spec.Work.Measured == 0 && a.Work.Measured > 0 {
+		spec.Work.Measured = a.Work.Measured
+		spec.Duration *= slowestWork
+	}
+}
+
 func (t *trier) spec(s Setup, limit int64) trial.Spec {
 	c := t.config
 	args, env := c.started(s)
@@ -119,7 +142,7 @@ func (t *trier) spec(s Setup, limit int64) trial.Spec {
 		Args: args, Env: env, Dir: dir,
 		Limits: runner.Limits{MemoryBytes: limit, CPUs: c.CPUs, Cpuset: c.Cpuset},
 		Ready:  c.Ready, ReadyTimeout: c.ReadyTimeout, Job: c.Job, Loader: c.Load.Loader,
-		Warmup: c.Warmup, Duration: c.Duration, Requests: c.Requests, JavaHome: c.Java.Home, Files: files, Weigh: c.Weigh, Stage: c.Stage, NoHugePages: s.NoHugePages,
+		Warmup: c.Warmup, Duration: c.Duration, Work: c.Work(), JavaHome: c.Java.Home, Files: files, Weigh: c.Weigh, Stage: c.Stage, NoHugePages: s.NoHugePages,
 	}
 }
 

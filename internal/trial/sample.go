@@ -51,10 +51,10 @@ type sampler struct {
 	peakMap  int64 // the group's mapped and anonymous pages at that moment
 	weighErr error
 	nextTime time.Time // no footprint before
-	// trend has the points of the load so far, trendDue when others are due,
-	// trendLive the least that a collection left since the last of them.
+	// trend has points of the load so far, about trendStep apart; 0 is no trend.
+	// trendLive is the least that a collection left since the last of them.
 	trend     []trendPoint
-	trendDue  []time.Time
+	trendStep time.Duration
 	trendLive int64
 
 	cancel context.CancelFunc
@@ -103,7 +103,7 @@ func (s *sampler) sample(ctx context.Context) {
 		}
 	}
 	now := time.Now()
-	due := len(s.trendDue) > 0 && now.After(s.trendDue[0])
+	due := s.trendStep > 0 && now.Sub(s.trend[len(s.trend)-1].at) >= s.trendStep
 	if s.weigh && (due || float64(need) > weighGrowth*float64(s.peakNeed) && now.After(s.nextTime)) {
 		s.takeFootprint(ctx, due)
 	}
@@ -131,32 +131,33 @@ func (s *sampler) takeFootprint(ctx context.Context, due bool) {
 		s.peak, s.peakNeed, s.peakMap = f, need, mapped(s.last.usage.Stat)
 	}
 	if due {
-		s.trendDue = s.trendDue[1:]
 		s.addTrend(f, begin)
 	}
 }
 
-// addTrend adds a footprint to the trend.
+// addTrend adds a footprint to the trend. Where the load takes longer than expected,
+// the points become fewer and further apart.
 func (s *sampler) addTrend(f *footprint.Footprint, at time.Time) {
 	s.trend = append(s.trend, newTrendPoint(f, at, s.trendLive))
 	s.trendLive = 0
+	if len(s.trend) > mostTrend {
+		s.trend = everySecond(s.trend)
+		s.trendStep *= 2
+	}
 }
 
-// watchTrend has footprints taken at equal distances in a load that takes so
+// watchTrend has footprints taken at equal distances in a load that takes about so
 // long, the first now, unless that costs too much of it.
 func (s *sampler) watchTrend(ctx context.Context, d time.Duration) {
-	if !s.weigh {
+	if !s.weigh || d <= 0 {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	begin := time.Now()
-	for i := range trendSteps {
-		s.trendDue = append(s.trendDue, begin.Add(d*time.Duration(i)/trendSteps))
-	}
 	s.takeFootprint(ctx, true)
-	if time.Since(begin).Seconds() > trendCost*d.Seconds() {
-		s.trendDue = nil
+	if cost := time.Since(begin); len(s.trend) > 0 && cost.Seconds() <= trendCost*d.Seconds() {
+		s.trendStep = d / trendSteps
 	}
 }
 
@@ -164,7 +165,7 @@ func (s *sampler) watchTrend(ctx context.Context, d time.Duration) {
 func (s *sampler) growths(end *footprint.Footprint) []Growth {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if end == nil {
+	if end == nil || s.trendStep == 0 {
 		return nil
 	}
 	s.addTrend(end, time.Now())

@@ -194,8 +194,10 @@ func parseNumber(s string) (float64, error) {
 // Measured is what an SLO is checked against.
 type Measured struct {
 	// Load is nil when no load was put on the service.
-	Load  *load.Result
-	Start time.Duration
+	Load *load.Result
+	// Warmup counts the requests that were sent before that load.
+	Warmup int64 `json:",omitempty"`
+	Start  time.Duration
 	// Time is how long a job took, 0 for a service.
 	Time time.Duration
 }

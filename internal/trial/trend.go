@@ -24,6 +24,8 @@ const LiveSet = "live set"
 const (
 	// trendSteps is how many parts of the load are compared.
 	trendSteps = 4
+	// mostTrend is how many points are kept of a load whose end is not known.
+	mostTrend = 2*trendSteps + 1
 	// trendCost is the share of the load's time that one footprint may take
 	// for a trend to be looked for.
 	trendCost = 0.02
@@ -54,11 +56,63 @@ func newTrendPoint(f *footprint.Footprint, at time.Time, live int64) trendPoint 
 	return p
 }
 
+// everySecond leaves out every other point, and keeps the least that collections left.
+func everySecond(points []trendPoint) []trendPoint {
+	var out []trendPoint
+	for i, p := range points {
+		if i%2 == 1 {
+			continue
+		}
+		if i > 0 {
+			p.live = leastLive(points[i-1 : i+1])
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+// leastLive is the least live set of some points; 0 without one.
+func leastLive(points []trendPoint) int64 {
+	live := int64(0)
+	for _, p := range points {
+		if p.live > 0 {
+			live = least(live, p.live)
+		}
+	}
+	return live
+}
+
+// evenly picks the points nearest to the ends of trendSteps equal parts of the time;
+// nil where there are too few for that.
+func evenly(points []trendPoint) []trendPoint {
+	if len(points) <= trendSteps {
+		return nil
+	}
+	first, last := points[0], points[len(points)-1]
+	step := last.at.Sub(first.at) / trendSteps
+	out := []trendPoint{first}
+	i := 0
+	for k := 1; k <= trendSteps; k++ {
+		due := first.at.Add(time.Duration(k) * step)
+		from := i + 1
+		for i+1 < len(points) && (i < from || due.Sub(points[i].at) > points[i+1].at.Sub(due)) {
+			i++
+		}
+		if i < from {
+			return nil
+		}
+		p := points[i]
+		p.live = leastLive(points[from : i+1])
+		out = append(out, p)
+	}
+	return out
+}
+
 // growths are the parts that grew from each point to the next, and about as much
 // in the second half as in the first. The heap is filled and emptied by
 // collections; what tells of it is the live set.
 func growths(points []trendPoint) []Growth {
-	if len(points) != trendSteps+1 {
+	if points = evenly(points); points == nil {
 		return nil
 	}
 	first, last := points[0], points[trendSteps]

@@ -26,6 +26,42 @@ func points(rows map[footprint.Owner][]int64, live ...int64) []trendPoint {
 	return out
 }
 
+// A load that takes longer than expected keeps few points, evenly, and no live set is
+// lost; where points are uneven the nearest are picked.
+func TestTrendOfALoadOfUnknownLength(t *testing.T) {
+	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	s := &sampler{trendStep: time.Second}
+	for i := range 40 {
+		at := start.Add(time.Duration(i) * time.Second)
+		if n := len(s.trend); n > 0 && at.Sub(s.trend[n-1].at) < s.trendStep {
+			continue
+		}
+		s.trendLive = int64(1000 - i)
+		s.addTrend(&footprint.Footprint{RSSBytes: int64(i)}, at)
+	}
+	if len(s.trend) <= trendSteps || len(s.trend) > mostTrend {
+		t.Fatalf("%d points", len(s.trend))
+	}
+	for i, p := range s.trend[1:] {
+		if step := p.at.Sub(s.trend[i].at); step != s.trendStep || p.live != 1000-p.rss {
+			t.Errorf("%s after the point before, with steps of %s; %d alive at %d", step, s.trendStep, p.live, p.rss)
+		}
+	}
+	s.addTrend(&footprint.Footprint{RSSBytes: 40}, start.Add(40*time.Second))
+	got := evenly(s.trend)
+	if len(got) != trendSteps+1 || got[0].rss != 0 || got[trendSteps].rss != 40 {
+		t.Fatalf("%+v", got)
+	}
+	for i, p := range got[1:] {
+		if step := p.rss - got[i].rss; step < 8 || step > 16 {
+			t.Errorf("from %d to %d", got[i].rss, p.rss)
+		}
+	}
+	if got := evenly(append(points(nil)[:2], points(nil)[4])); got != nil {
+		t.Errorf("three points: %+v", got)
+	}
+}
+
 func TestGrowths(t *testing.T) {
 	heap := func(o ...int64) map[footprint.Owner][]int64 {
 		return map[footprint.Owner][]int64{footprint.JavaHeap: o}

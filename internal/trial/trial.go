@@ -45,10 +45,9 @@ type Spec struct {
 	Loader   load.Loader
 	Warmup   time.Duration
 	Duration time.Duration
-	// Requests end the measured load, which may take Duration at most; 0 is a
-	// load of Duration. The Loader is then a load.WorkLoader.
-	Requests int64
-	SLO      SLO
+	// Work ends the warm-up and the measured load before Warmup and Duration do.
+	Work Work
+	SLO  SLO
 	// Baseline is what the SLO's ratios compare with; nil leaves them out.
 	Baseline *Measured
 	// Probe asks the load's targets before the load.
@@ -74,6 +73,15 @@ type Spec struct {
 	Inspect func(ctx context.Context, p runner.Process)
 	// Stage is told what the trial does at the moment; nil is nobody.
 	Stage func(Stage)
+}
+
+// Work is an amount of load in requests: what trials do alike, however fast the
+// machine is at the moment. Where a number is 0, the time alone ends that part; where
+// it is not, the Loader is a load.WorkLoader.
+type Work struct {
+	Warmup, Measured int64 `json:",omitempty"`
+	// Due says that a trial fails which does not get through Measured in time.
+	Due bool `json:",omitempty"`
 }
 
 // Stage is a part of a trial.
@@ -102,6 +110,8 @@ type Result struct {
 	// failed, and for a service.
 	JobTime time.Duration
 	Load    *load.Result
+	// WarmupRequests were sent before the measured load.
+	WarmupRequests int64 `json:",omitempty"`
 	// Took is the length of the trial.
 	Took time.Duration
 	// PeakBytes is the group's highest usage; NeededBytes its highest usage
@@ -158,7 +168,7 @@ type Result struct {
 
 // Measured is the part that SLOs look at.
 func (r *Result) Measured() Measured {
-	return Measured{Load: r.Load, Start: r.ReadyAfter, Time: r.JobTime}
+	return Measured{Load: r.Load, Warmup: r.WarmupRequests, Start: r.ReadyAfter, Time: r.JobTime}
 }
 
 // Passed tells whether the trial passed.
@@ -210,6 +220,7 @@ type run struct {
 	jobTime time.Duration
 	ended   bool
 	load    *load.Result
+	warmup  int64 // requests
 	window  window
 	end     *footprint.Footprint
 	growth  []Growth
@@ -308,39 +319,52 @@ func (t *run) phases(ctx context.Context) error {
 	}
 	if t.spec.Warmup > 0 {
 		t.stage(Warming)
-		if _, err := t.spec.Loader.Load(ctx, t.spec.Warmup); err != nil {
+		w, err := t.putLoad(ctx, t.spec.Work.Warmup, t.spec.Warmup)
+		if err != nil {
 			return err
 		}
+		t.warmup = w.Sent
 	}
 	t.stage(Loading)
 	t.sampler.begin(ctx)
-	if t.spec.Requests == 0 { // else nobody knows how long it takes
-		t.sampler.watchTrend(ctx, t.spec.Duration)
-	}
-	l, err := t.putLoad(ctx)
+	t.sampler.watchTrend(ctx, t.expected())
+	l, err := t.putLoad(ctx, t.spec.Work.Measured, t.spec.Duration)
 	t.load = &l
 	t.closeWindow(ctx)
 	return err
 }
 
-// putLoad puts the measured load.
-func (t *run) putLoad(ctx context.Context) (load.Result, error) {
-	if t.spec.Requests == 0 {
-		return t.spec.Loader.Load(ctx, t.spec.Duration)
+// expected is about how long the measured load takes at least; 0 is not known. The same
+// work may well be done in half the baseline's time.
+func (t *run) expected() time.Duration {
+	if t.spec.Work.Measured == 0 {
+		return t.spec.Duration
+	}
+	if b := t.spec.Baseline; b != nil && b.Load != nil {
+		return b.Load.Elapsed / 2
+	}
+	return 0
+}
+
+// putLoad puts so many requests, or where that is 0 load for a time, and for at most d.
+func (t *run) putLoad(ctx context.Context, requests int64, d time.Duration) (load.Result, error) {
+	if requests == 0 {
+		return t.spec.Loader.Load(ctx, d)
 	}
 	l, ok := t.spec.Loader.(load.WorkLoader)
 	if !ok {
 		return load.Result{}, fmt.Errorf("%s cannot put a number of requests: give a time instead", t.spec.Loader.Describe())
 	}
-	return l.LoadRequests(ctx, t.spec.Requests, t.spec.Duration)
+	return l.LoadRequests(ctx, requests, d)
 }
 
 // unfinished is the work that was not done in time.
 func (t *run) unfinished() []Broken {
-	if t.load == nil || t.load.Sent >= t.spec.Requests {
+	w := t.spec.Work
+	if !w.Due || t.load == nil || t.load.Sent >= w.Measured {
 		return nil
 	}
-	return []Broken{{Text: fmt.Sprintf("%d of %d requests within %s", t.load.Sent, t.spec.Requests, t.spec.Duration), Miss: 1}}
+	return []Broken{{Text: fmt.Sprintf("%d of %d requests within %s", t.load.Sent, w.Measured, t.spec.Duration), Miss: 1}}
 }
 
 func (t *run) closeWindow(ctx context.Context) {
@@ -428,7 +452,7 @@ func (t *run) result(u runner.Usage) *Result {
 		e.Broken = append(e.Broken, t.unfinished()...)
 	}
 	res := &Result{
-		Time: t.begin, Limits: t.spec.Limits, ReadyAfter: t.ready, JobTime: m.Time, Load: t.load, Took: time.Since(t.begin),
+		Time: t.begin, Limits: t.spec.Limits, ReadyAfter: t.ready, JobTime: m.Time, Load: t.load, WarmupRequests: t.warmup, Took: time.Since(t.begin),
 		PeakBytes: u.PeakBytes, NeededBytes: t.sampler.needed, LiveBytes: t.sampler.live, HeapBytes: t.sampler.heap,
 		Collections: e.Collections, RefaultBytes: e.RefaultBytes, Throttled: u.Throttled, CPUTime: u.CPUTime,
 		Exit: e.Exit, Ended: e.Ended, Peak: t.sampler.peak, End: t.end, Stat: u.Stat, Log: e.Log.LastLines,
