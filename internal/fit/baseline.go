@@ -115,7 +115,7 @@ func (s *Search) doubts(t Trial) bool {
 	if t.AskedShare <= 0 { // it was not, or was not to be as fast as a baseline
 		return false
 	}
-	if findsLimit(t.Phase) && t.enough() { // its speed does not matter
+	if t.enough() && (findsLimit(t.Phase) || s.noDearer(t)) { // its speed does not matter
 		return false
 	}
 	last := 0

@@ -47,6 +47,9 @@ type Lever struct {
 	Placement bool
 	// Slows says that it may cost speed: it is tried by itself.
 	Slows bool
+	// Waits says that it may have threads wait for each other: processor time does
+	// not tell what it costs.
+	Waits bool
 	// Last says that what it saves depends on all others: it is tried after them.
 	Last bool
 	// ByCurve says that it sizes the heap by what collections were seen to cost: it
@@ -114,7 +117,7 @@ var Levers = []Lever{
 		bound:   boundCollector,
 	},
 	{
-		ID: "arenas", Blind: true, Name: "one malloc arena",
+		ID: "arenas", Blind: true, Waits: true, Name: "one malloc arena",
 		Env:   []string{"MALLOC_ARENA_MAX=1"},
 		Why:   "glibc keeps freed memory per arena, and makes one per thread up to 8 per processor",
 		Cost:  "threads that call malloc at the same time wait for each other",

@@ -35,11 +35,10 @@ const noSpeed = 0.03
 // worth tells whether what levers save is worth what they cost: before and after
 // are the limits that are needed. reason says why not.
 func (s *Search) worth(before, after int64, p point) (ok bool, reason string) {
-	was, is := s.speed(s.best), s.speed(p)
-	if s.Prefer == "" || s.Prefer == PreferMemory || was <= 0 {
+	if s.prefersMemory() {
 		return true, ""
 	}
-	lost := 1 - is/was
+	lost := 1 - s.faster(p, s.best)
 	allowed := noSpeed
 	if s.Prefer == PreferBalanced {
 		allowed = max(noSpeed, 1-float64(after)/float64(before))

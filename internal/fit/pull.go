@@ -396,7 +396,7 @@ func (s *Search) sizes(l Ledger, lives float64) sizes {
 // speed for; 0 where they have not.
 func (s *Search) scale(l Lever) int {
 	for _, c := range l.Scales {
-		if c.Keeps*s.speed(s.best) >= s.found.Baseline.Speed() {
+		if c.Keeps*s.faster(s.best, point{at: s.found.Baseline}) >= 1 {
 			return c.Times
 		}
 	}
@@ -471,14 +471,14 @@ func gcShareOf(t Trial) float64 {
 
 // refuse says why a trial's levers are not kept, or "".
 func (s *Search) refuse(t Trial) string {
-	if !t.Passed {
+	if !t.Passed && !(t.SlowElsewhere && s.noDearer(t)) {
 		return fmt.Sprintf("%s at %d MiB", t.Verdict, t.LimitBytes/mib)
 	}
 	if t.codeCacheFull() && !s.best.at.codeCacheFull() {
 		return "the code cache was full"
 	}
 	before, after := s.predict(s.best.at), s.predict(t)
-	if before-after < leastBytes/2 {
+	if before-after < leastBytes/2 && !s.gains(t) {
 		return "no less was needed with it"
 	}
 	if ok, reason := s.worth(before, after, point{setup: t.Setup, at: t}); !ok {
@@ -490,8 +490,9 @@ func (s *Search) refuse(t Trial) string {
 // keep makes the levers part of the best point.
 func (s *Search) keep(added []LeverResult, t Trial) {
 	saved := s.predict(s.best.at) - s.predict(t)
+	cost, _ := s.costRatio(t.Setup, s.best.setup)
 	for _, r := range added {
-		r.Kept, r.SavedBytes, r.Before, r.Trial = true, saved, s.best.at.Number, t.Number
+		r.Kept, r.CostRatio, r.SavedBytes, r.Before, r.Trial = true, cost, saved, s.best.at.Number, t.Number
 		s.found.Levers = append(s.found.Levers, r)
 	}
 	s.best = point{setup: t.Setup, at: t}

@@ -120,6 +120,9 @@ type LeverResult struct {
 	// where it was not tried.
 	SavedBytes    int64
 	Before, Trial int
+	// CostRatio is what the same work cost in processor time with them over what it
+	// cost without; 0 where trials do not tell.
+	CostRatio float64 `json:",omitempty"`
 	// Reason says why it is not kept.
 	Reason string
 }

@@ -47,6 +47,9 @@ func savedText(l fit.LeverResult, last int) string {
 	if l.Trial == last {
 		return "with it"
 	}
+	if l.SavedBytes < MiB && l.CostRatio > 0 && l.CostRatio < 1 {
+		return fmt.Sprintf("%.0f %% less processor time", 100*(1-l.CostRatio))
+	}
 	return Limit(l.SavedBytes / MiB * MiB)
 }
 

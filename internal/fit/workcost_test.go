@@ -1,0 +1,86 @@
+package fit
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"tare.dev/tare/internal/jvmopts"
+	"tare.dev/tare/internal/load"
+	"tare.dev/tare/internal/trial"
+)
+
+// costing is a trial that did the same work as others for so many seconds.
+func costing(s Setup, phase Phase, seconds float64) Trial {
+	l := &load.Result{Sent: 4000, OK: 4000, Elapsed: 100 * time.Second}
+	return Trial{Attempt{Phase: phase, Setup: s}, Outcome{Passed: true, Measured: trial.Measured{Load: l},
+		Result: &trial.Result{Load: l, LoadCPUTime: time.Duration(seconds * float64(time.Second))}}}
+}
+
+// The figures are processor seconds for the same 4000 requests of a Spring Boot service.
+func TestCostBound(t *testing.T) {
+	c1, extracted := Setup{Options: []string{"-XX:TieredStopAtLevel=1"}}, Setup{Jar: "app.jar"}
+	s := &Search{found: Found{Trials: []Trial{
+		costing(Setup{}, PhaseBaseline, 68), costing(Setup{}, PhaseBaseline, 65),
+		costing(c1, PhaseLever, 42), costing(extracted, PhaseLever, 61),
+	}}}
+	for _, c := range []struct {
+		name      string
+		setup     Setup
+		low, high float64
+	}{
+		{"C1", c1, 0.65, 0.75}, // by half: sure
+		{"extracted", extracted, 0.95, 1.1},
+		{"as given", Setup{}, 1.05, 1.15},
+	} {
+		if got, known := s.costBound(c.setup, Setup{}); !known || got < c.low || got > c.high {
+			t.Errorf("%s: %.3f, %v; want %g to %g", c.name, got, known, c.low, c.high)
+		}
+	}
+	deviation, freedom := s.costDeviation()
+	if want := math.Sqrt((4*0.05*0.05 + 2*math.Pow(math.Log(68.0/65)/2, 2)) / 5); math.Abs(deviation-want) > 1e-9 || freedom != 5 {
+		t.Errorf("%.4f with %g degrees of freedom, want %.4f with 5", deviation, freedom, want)
+	}
+	more := costing(extracted, PhaseLever, 30)
+	more.Result.Load = &load.Result{Sent: 9000, OK: 9000}
+	confirming := costing(extracted, PhaseConfirm, 30)
+	s.found.Trials = append(s.found.Trials, more, confirming)
+	if n := len(s.costs(extracted)); n != 1 {
+		t.Errorf("%d costs: one did other work, one was at the limit", n)
+	}
+	if _, known := s.costBound(Setup{Env: []string{"A=1"}}, Setup{}); known {
+		t.Error("what no trial tells is known")
+	}
+}
+
+// A lever that makes the application quicker is kept though it saves no memory, and one
+// that does nothing is not, whatever the machine does to the speed meanwhile.
+func TestLeverThatWinsSpeedIsKept(t *testing.T) {
+	quick := Lever{ID: "quick", Name: "quick", Env: []string{"QUICK=1"}, Blind: true, Slows: true}
+	idle := Lever{ID: "idle", Name: "idle", Env: []string{"IDLE=1"}, Blind: true, Slows: true}
+	const runs = 200
+	kept := map[string]int{}
+	for seed := range uint64(runs) {
+		m := newModel(rand.New(rand.NewPCG(seed, 5)))
+		m.jitter, m.drift, m.counts, m.gcCost, m.squeezes = 0.1, 0.3, true, 0, false
+		s := &Search{Trier: m, Levers: []Lever{quick, idle}, AmpleBytes: 2048 * mib, Baselines: DefaultBaselines, Confirmations: 1, Facts: Facts{Release: jvmopts.ParseRelease("17.0.15")}}
+		f, err := s.Run(t.Context())
+		if err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		for _, l := range f.Levers {
+			// Where it saves no memory in the end, the recommendation leaves it out.
+			if l.CostRatio > 0 {
+				kept[l.Lever.ID]++
+			}
+			if l.CostRatio > 0.9 {
+				t.Errorf("seed %d: %s was kept at %.2f of the cost", seed, l.Lever.ID, l.CostRatio)
+			}
+		}
+	}
+	t.Logf("of %d: quick kept %d times, idle %d", runs, kept["quick"], kept["idle"])
+	if kept["quick"] < runs*99/100 || kept["idle"] > 0 {
+		t.Errorf("of %d: quick was kept %d times, idle %d", runs, kept["quick"], kept["idle"])
+	}
+}
