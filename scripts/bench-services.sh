@@ -2,7 +2,7 @@
 # Builds or fetches the services that the benchmarks measure, from Maven Central,
 # into the cache:
 #
-#   scripts/bench-services.sh [camel] [keycloak]
+#   scripts/bench-services.sh [camel] [shop] [keycloak]
 #
 # The folder is ${TARE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/tare}/services. What
 # is there already, made from the same source, is left alone.
@@ -18,25 +18,30 @@ services=$cache/services
 
 die() { printf 'bench-services: error: %s\n' "$*" >&2; exit 1; }
 
-# The digest of all files that the Camel service is made from.
-camel_source() {
-  find bench/services/camel/src bench/services/camel/pom.xml -type f -print0 | sort -z | xargs -0 sha256sum | sha256sum | cut -d ' ' -f 1
+# The digest of all files that a service is made from.
+source_of() {
+  find "bench/services/$1/src" "bench/services/$1/pom.xml" -type f -print0 | sort -z | xargs -0 sha256sum | sha256sum | cut -d ' ' -f 1
+}
+
+# build SERVICE JAR [OPTION of Maven]...
+build() {
+  local service=$1 name=$2 digest
+  shift 2
+  digest=$(source_of "$service")
+  if [[ -f $services/$name.jar && $(cat "$services/$name.source" 2>/dev/null) == "$digest" ]]; then return; fi
+  echo "bench-services: building $name.jar"
+  mvn -B -ntp -q -f "bench/services/$service/pom.xml" "$@" "-Dtarget.directory=$partial/$name" package >"$partial/$name.log" 2>&1 ||
+    die "cannot build $name.jar: $(grep -m 1 ERROR "$partial/$name.log")"
+  mv "$partial/$name/$service-service.jar" "$services/$name.jar"
+  echo "$digest" >"$services/$name.source"
 }
 
 camel() {
-  local digest name
-  digest=$(camel_source)
-  for name in current java8; do
-    [[ -f $services/camel-$name.jar && $(cat "$services/camel-$name.source" 2>/dev/null) == "$digest" ]] && continue
-    echo "bench-services: building camel-$name.jar"
-    local profile=()
-    if [[ $name == java8 ]]; then profile=(-P java8); fi
-    mvn -B -ntp -q -f bench/services/camel/pom.xml "${profile[@]}" "-Dtarget.directory=$partial/$name" package >"$partial/$name.log" 2>&1 ||
-      die "cannot build camel-$name.jar: $(grep -m 1 ERROR "$partial/$name.log")"
-    mv "$partial/$name/camel-service.jar" "$services/camel-$name.jar"
-    echo "$digest" >"$services/camel-$name.source"
-  done
+  build camel camel-current
+  build camel camel-java8 -P java8
 }
+
+shop() { build shop shop; }
 
 # Keycloak with its build step done, which kc.sh start would do at every start
 # otherwise: health endpoint, and a database in memory.
@@ -58,10 +63,10 @@ keycloak() {
 mkdir -p "$services"
 partial=$(mktemp -d -p "$services" .partial.XXXXXX)
 trap 'rm -rf "$partial"' EXIT
-if (($# == 0)); then set -- camel keycloak; fi
+if (($# == 0)); then set -- camel shop keycloak; fi
 for what in "$@"; do
   case $what in
-    camel | keycloak) "$what" ;;
-    *) die "no such service: $what: camel or keycloak" ;;
+    camel | shop | keycloak) "$what" ;;
+    *) die "no such service: $what: camel, shop or keycloak" ;;
   esac
 done

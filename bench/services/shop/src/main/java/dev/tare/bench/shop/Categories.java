@@ -1,0 +1,6 @@
+package dev.tare.bench.shop;
+
+import org.springframework.data.jpa.repository.JpaRepository;
+
+/** The categories of the shop. */
+public interface Categories extends JpaRepository<Category, Long> {}
