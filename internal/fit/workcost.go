@@ -72,7 +72,7 @@ func (s *Search) costDeviation() (deviation, freedom float64) {
 }
 
 // costs are the logarithms of what an answer cost with a setup, in the trials that did
-// the work of the first and had the memory for it.
+// the work of the baseline and had the memory for it.
 func (s *Search) costs(setup Setup) []float64 {
 	var out []float64
 	for _, t := range s.found.Trials {
@@ -88,11 +88,11 @@ func (s *Search) costs(setup Setup) []float64 {
 }
 
 func (s *Search) didTheWork(t Trial) bool {
-	first := s.found.Trials[0]
-	if t.Result == nil || first.Result == nil {
+	base := s.found.Baseline.Result
+	if t.Result == nil || base == nil {
 		return false
 	}
-	_, comparable := trial.CostRatio(first.Result, t.Result)
+	_, comparable := trial.CostRatio(base, t.Result)
 	return comparable
 }
 

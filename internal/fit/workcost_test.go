@@ -25,6 +25,7 @@ func TestCostBound(t *testing.T) {
 		costing(Setup{}, PhaseBaseline, 68), costing(Setup{}, PhaseBaseline, 65),
 		costing(c1, PhaseLever, 42), costing(extracted, PhaseLever, 61),
 	}}}
+	s.found.Baseline = s.found.Trials[0]
 	for _, c := range []struct {
 		name      string
 		setup     Setup
