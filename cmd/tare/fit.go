@@ -57,6 +57,7 @@ type fitOptions struct {
 	trials    int
 	budget    time.Duration
 	levers    string
+	ownLevers []string
 	allow     string
 	margin    string
 	ablation  bool
@@ -136,6 +137,7 @@ func newFitCommand() *cobra.Command {
 	f.StringVar(&o.runner, "runner", "", "cgroup, or docker for an application in an image (default: cgroup, with --image docker)")
 	f.StringVar(&o.image, "image", "", "Docker image that the application is in; its own command runs, or what stands after --")
 	f.StringVar(&o.profile, "profile", "", "file to write what was proven to, for tare exec: tare.json beside the jar")
+	f.StringArrayVar(&o.ownLevers, "lever", nil, "'NAME: OPTION or VARIABLE=VALUE …', a lever of your own to try with the others, or @FILE with one on each line; repeatable, each may take a trial more than --trials")
 	f.BoolVar(&o.resume, "resume", false, "go on with a fit that was cut off: --resume [ID], without one the newest started here")
 	return cmd
 }

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -167,18 +168,24 @@ func (o fitOptions) objective(l fit.Load) (trial.SLO, error) {
 // terms are how far the search goes, and the levers that it tries.
 func (o fitOptions) terms() (fit.Terms, []fit.Lever, error) {
 	t := fit.Terms{Baselines: o.baselines, Confirmations: o.confirmations, MaxTrials: o.trials, Budget: o.budget, HeapCurve: o.heapCurve, Ablation: o.ablation, Seed: o.seed}
-	var errs [4]error
+	var errs [5]error
 	t.Prefer, errs[0] = fit.ParsePrefer(o.prefer)
 	t.Allow, errs[1] = fit.ParseAllow(o.allow)
 	t.Margin, errs[2] = parseMargin(o.margin)
 	levers, err := fit.SelectLevers(fit.Levers, o.levers)
 	errs[3] = err
-	for i, flag := range []string{"--prefer", "--allow", "--margin", "--levers"} {
+	own, err := fit.OwnLevers(o.ownLevers)
+	errs[4] = err
+	for i, flag := range []string{"--prefer", "--allow", "--margin", "--levers", "--lever"} {
 		if errs[i] != nil {
 			return t, nil, fmt.Errorf("%s %w", flag, errs[i])
 		}
 	}
-	return t, levers, nil
+	if len(own) > 0 && o.profile != "" {
+		return t, nil, errors.New("--profile holds nothing but what tare's own levers add: leave out --lever, and what it adds put into the command")
+	}
+	t.MaxTrials += len(own)
+	return t, slices.Concat(levers, own), nil
 }
 
 // parseMargin reads a percentage; none is by the spread.

@@ -62,6 +62,8 @@ func TestFitRefusesBadInput(t *testing.T) {
 		{"confirmations", []string{"--confirmations", "0", "--ready", "tcp:80", "--", "java", "-jar", jar}, exitUsage, "--confirmations 0"},
 		{"trials", []string{"--trials", "2", "--ready", "tcp:80", "--", "java", "-jar", jar}, exitUsage, "--trials 2: give more than the 2 baselines"},
 		{"budget", []string{"--budget", "-1s", "--ready", "tcp:80", "--", "java", "-jar", jar}, exitUsage, "--budget -1s"},
+		{"own lever", []string{"--lever", "a: words", "--ready", "tcp:80", "--", "java", "-jar", jar}, exitUsage, "--lever \"a: words\": \"words\" is neither an option"},
+		{"own lever in a profile", []string{"--lever", "a: -Da=b", "--profile", "tare.json", "--ready", "tcp:80", "--", "java", "-jar", jar}, exitUsage, "--profile holds nothing but"},
 		{"levers", []string{"--levers", "c1,-c3", "--ready", "tcp:80", "--", "java", "-jar", jar}, exitUsage, "--levers \"-c3\" is no lever: there are collector, "},
 		{"margin", []string{"--margin", "5", "--ready", "tcp:80", "--", "java", "-jar", jar}, exitUsage, "--margin \"5\" is no percentage"},
 		{"allow", []string{"--allow", "all", "--ready", "tcp:80", "--", "java", "-jar", jar}, exitUsage, "--allow \"all\" is neither diagnostic nor experimental"},

@@ -71,6 +71,9 @@ type Lever struct {
 	// most first; empty where the lever does not set that.
 	Scales []Scale
 
+	// Own says that it is the user's: what it adds is taken as it stands, and it is
+	// tried before others that may cost speed.
+	Own bool
 	// Blind says that it is tried where no footprint tells what it could save.
 	Blind bool
 
@@ -315,6 +318,10 @@ func (l Lever) setup(v sizes) Setup {
 	r := strings.NewReplacer("{heap}", n(v.heap), "{young}", n(v.young), "{code}", n(v.code), "{cpus}", strconv.Itoa(v.cpus), "{archive}", v.archive,
 		"{scale}", strconv.Itoa(v.scale), "{scale*2}", strconv.Itoa(2*v.scale), "{scale*6}", strconv.Itoa(6*v.scale))
 	s := Setup{Env: slices.Clone(l.Env), NoHugePages: l.NoHugePages}
+	if l.Own {
+		s.Options = slices.Clone(l.Options)
+		return s
+	}
 	for _, o := range l.Options {
 		s.Options = append(s.Options, r.Replace(o))
 	}
@@ -399,7 +406,7 @@ func (l Lever) open(f Facts) (left Lever, ok bool, reason string) {
 		f := jvmopts.FamiliesOf(o)
 		return len(f) > 0 && !slices.Contains(f, jvmopts.OutOfMemory)
 	})
-	return left, decides || len(left.Env) > 0 || l.Extract || l.NoHugePages, reason
+	return left, decides || l.Own && len(left.Options) > 0 || len(left.Env) > 0 || l.Extract || l.NoHugePages, reason
 }
 
 // isFor says that the release has the lever's options, and needs them.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -102,10 +103,14 @@ func (s *Search) bold(slow []Lever) []Lever {
 
 func (s *Search) prefersMemory() bool { return s.Prefer == "" || s.Prefer == PreferMemory }
 
-// promising brings the levers that could save most to the front.
+// promising brings the levers that could save most to the front, and before them the
+// user's own, of which nothing is known.
 func (s *Search) promising(levers []Lever) {
 	ledger := s.ledger()
 	most := func(l Lever) int64 {
+		if l.Own {
+			return math.MaxInt64
+		}
 		if n := ledger.bound(l); n != nil {
 			return *n
 		}
@@ -245,8 +250,12 @@ func split(levers []Lever) (one, other []Lever) {
 const noTrialLeft = "no trial was left for it (--trials, --budget)"
 
 // reserveBeside is how many trials are kept when levers could be tried: for
-// finding the limit, and for levers to come that promise more.
+// finding the limit, and for levers to come that promise more; not where the user
+// asks for these.
 func (s *Search) reserveBeside(levers []Lever) int {
+	if slices.ContainsFunc(levers, func(l Lever) bool { return l.Own }) {
+		return reserve
+	}
 	ledger := s.ledger()
 	sum := ledger.bounds(levers)
 	kept := reserve

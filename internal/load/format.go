@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"tare.dev/tare/internal/shell"
 )
 
 // Format is how an external generator tells what it measured.
@@ -89,8 +91,8 @@ func formatOf(words []string) Format {
 // simpleWords are the words of a shell command that runs one program and leaves
 // its output alone, from the program on; nil of any other. A variable stays as
 // it is written.
-func simpleWords(shell string) []string {
-	words, ok := splitWords(shell)
+func simpleWords(command string) []string {
+	words, ok := shell.Split(command)
 	if !ok {
 		return nil
 	}
@@ -103,44 +105,6 @@ func simpleWords(shell string) []string {
 func isAssignment(word string) bool {
 	name, _, found := strings.Cut(word, "=")
 	return found && name != "" && strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_") == ""
-}
-
-// splitWords splits at blanks that are not quoted (POSIX.1, 2.2). It is false
-// for what is more than one simple command.
-func splitWords(shell string) ([]string, bool) {
-	var words []string
-	var word strings.Builder
-	inWord, escaped, quote := false, false, rune(0)
-	for i, r := range shell {
-		switch {
-		case escaped:
-			word.WriteRune(r)
-			escaped = false
-		case quote == '\'' && r != '\'' || quote == '"' && !strings.ContainsRune("\"\\`$", r):
-			word.WriteRune(r)
-		case r == quote:
-			quote = 0
-		case r == '\\':
-			inWord, escaped = true, true
-		case quote == 0 && (r == '\'' || r == '"'):
-			inWord, quote = true, r
-		case quote == 0 && (r == ' ' || r == '\t'):
-			if inWord {
-				words = append(words, word.String())
-				word.Reset()
-			}
-			inWord = false
-		case r == '`' || r == '$' && strings.HasPrefix(shell[i:], "$(") || strings.ContainsRune("|&;<>()\n#", r):
-			return nil, false
-		default:
-			inWord = true
-			word.WriteRune(r)
-		}
-	}
-	if inWord {
-		words = append(words, word.String())
-	}
-	return words, quote == 0 && !escaped
 }
 
 // hasFlag tells whether one of the flags is among the words.

@@ -42,3 +42,41 @@ func Command(variables, words []string) string {
 	}
 	return strings.Join(out, " ")
 }
+
+// Split splits a line at blanks that are not quoted (POSIX.1, 2.2). It is false
+// for what is more than one simple command.
+func Split(line string) ([]string, bool) {
+	var words []string
+	var word strings.Builder
+	inWord, escaped, quote := false, false, rune(0)
+	for i, r := range line {
+		switch {
+		case escaped:
+			word.WriteRune(r)
+			escaped = false
+		case quote == '\'' && r != '\'' || quote == '"' && !strings.ContainsRune("\"\\`$", r):
+			word.WriteRune(r)
+		case r == quote:
+			quote = 0
+		case r == '\\':
+			inWord, escaped = true, true
+		case quote == 0 && (r == '\'' || r == '"'):
+			inWord, quote = true, r
+		case quote == 0 && (r == ' ' || r == '\t'):
+			if inWord {
+				words = append(words, word.String())
+				word.Reset()
+			}
+			inWord = false
+		case r == '`' || r == '$' && strings.HasPrefix(line[i:], "$(") || strings.ContainsRune("|&;<>()\n#", r):
+			return nil, false
+		default:
+			inWord = true
+			word.WriteRune(r)
+		}
+	}
+	if inWord {
+		words = append(words, word.String())
+	}
+	return words, quote == 0 && !escaped
+}
