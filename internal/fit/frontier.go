@@ -119,9 +119,12 @@ func tellsOfHeap(t Trial) bool {
 }
 
 // maxHeap is the last -Xmx of a command, 0 without one.
-func maxHeap(args []string) int64 {
+func maxHeap(args []string) int64 { return sizeIn(args, "-Xmx") }
+
+// sizeIn is the size behind the last option that begins so, 0 without one.
+func sizeIn(args []string, option string) int64 {
 	for _, a := range slices.Backward(args) {
-		size, ok := strings.CutPrefix(a, "-Xmx")
+		size, ok := strings.CutPrefix(a, option)
 		if !ok || size == "" {
 			continue
 		}

@@ -126,7 +126,7 @@ func TestLeversAreWhole(t *testing.T) {
 		if open, ok, _ = l.open(Facts{Release: l.Since, Nested: true, Inherits: true, Allow: []Mark{Diagnostic, Experimental}}); !ok || len(open.Options) != len(l.Options) {
 			t.Errorf("%s is not open: %+v", l.ID, open)
 		}
-		setup := l.setup(sizes{heap: 9 * mib, young: 3 * mib, code: 8 * mib, cpus: 1, scale: 30, archive: "/app.aot"})
+		setup := l.setup(sizes{heap: 9 * mib, young: 3 * mib, initial: 8 * mib, code: 8 * mib, cpus: 1, scale: 30, archive: "/app.aot"})
 		p := profile.Profile{Schema: profile.Schema, JDK: "25", LimitBytes: mib, PeakBytes: mib, Options: setup.Options, Env: setup.Env,
 			Archive: &profile.Archive{File: "/app.aot", Bytes: 1, FNV128a: strings.Repeat("0", 32)}}
 		if err := p.Write(filepath.Join(t.TempDir(), profile.FileName)); err != nil {

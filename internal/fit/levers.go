@@ -24,7 +24,7 @@ const (
 type Lever struct {
 	// ID is what --levers names it by.
 	ID, Name string
-	// Options and Env are added; "{heap}" and "{young}" become sizes of the
+	// Options and Env are added; "{heap}", "{young}" and "{initial}" become sizes of the
 	// heap in MiB, "{code}" that of the code cache, "{scale}" how many times as
 	// often code runs before it is compiled, "{scale*2}" twice as many, and
 	// "{archive}" the file of the class archive.
@@ -280,7 +280,10 @@ var Levers = []Lever{
 	},
 	{
 		ID: "archive", Blind: true, Name: "AOT cache",
-		Options:     append([]string{"-XX:AOTCache={archive}"}, unlockRelocation...),
+		// The cache has objects of the heap. Where they do not fit into the heap that the
+		// JVM begins with, by default a 64th of the limit, it does not start: "Try increasing
+		// your heap size" (aotMetaspace.cpp). It must not depend on the limit.
+		Options:     append([]string{"-XX:AOTCache={archive}", "-XX:InitialHeapSize={initial}m"}, unlockRelocation...),
 		TrainOption: "-XX:AOTCacheOutput={archive}",
 		Why:         "classes come loaded and linked from a file, as clean pages instead of metaspace (JEP 514); not relocated, or they were dirty",
 		Cost:        archiveCost, Undo: "leave the option out, and remove the file",
@@ -307,15 +310,15 @@ var Levers = []Lever{
 
 // sizes are the values of a lever's placeholders. Bytes.
 type sizes struct {
-	heap, young, code int64
-	cpus, scale       int
-	archive, jar      string
+	heap, young, initial, code int64
+	cpus, scale                int
+	archive, jar               string
 }
 
 // setup is what the lever adds.
 func (l Lever) setup(v sizes) Setup {
 	n := func(bytes int64) string { return strconv.FormatInt((bytes+mib-1)/mib, 10) }
-	r := strings.NewReplacer("{heap}", n(v.heap), "{young}", n(v.young), "{code}", n(v.code), "{cpus}", strconv.Itoa(v.cpus), "{archive}", v.archive,
+	r := strings.NewReplacer("{heap}", n(v.heap), "{young}", n(v.young), "{initial}", n(v.initial), "{code}", n(v.code), "{cpus}", strconv.Itoa(v.cpus), "{archive}", v.archive,
 		"{scale}", strconv.Itoa(v.scale), "{scale*2}", strconv.Itoa(2*v.scale), "{scale*6}", strconv.Itoa(6*v.scale))
 	s := Setup{Env: slices.Clone(l.Env), NoHugePages: l.NoHugePages}
 	if l.Own {

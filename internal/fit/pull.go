@@ -394,12 +394,25 @@ func (s *Search) sizes(l Ledger, lives float64) sizes {
 		heap = min(heap, max(heapFor(live, 1.5), wholeMiB(share(has, 85))))
 	}
 	v := sizes{heap: heap, cpus: max(1, int(s.Facts.CPUs+0.999))}
-	v.young = youngFor(v.heap, live)
+	v.young, v.initial = youngFor(v.heap, live), s.initialHeap(live)
 	if l.Footprint != nil {
 		v.code = max(leastCode, wholeMiB(l.resident(footprint.CodeCache)*3/4))
 	}
 	return v
 }
+
+// initialHeap is the heap to begin with where that must not go by the limit: what
+// lives, in which the JVM's own objects are, or what HotSpot has at least.
+func (s *Search) initialHeap(live int64) int64 {
+	initial := max(leastInitial, live)
+	if heap := s.best.setup.heapBytes(); heap > 0 {
+		initial = min(initial, heap)
+	}
+	return initial
+}
+
+// leastInitial is the least heap that HotSpot begins with by itself.
+const leastInitial = 8 * mib
 
 // scale is the first of the lever's scales that the levers so far have made enough
 // speed for; 0 where they have not.

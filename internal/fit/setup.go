@@ -1,6 +1,7 @@
 package fit
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -30,6 +31,7 @@ func (s Setup) plus(more Setup) Setup {
 		out.Options = slices.DeleteFunc(out.Options, func(old string) bool { return flagOf(old) == flagOf(o) })
 		out.Options = append(out.Options, o)
 	}
+	out.boundInitialHeap()
 	for _, e := range more.Env {
 		name, _, _ := strings.Cut(e, "=")
 		out.Env = slices.DeleteFunc(out.Env, func(old string) bool { return strings.HasPrefix(old, name+"=") })
@@ -40,6 +42,18 @@ func (s Setup) plus(more Setup) Setup {
 	}
 	out.NoHugePages = s.NoHugePages || more.NoHugePages
 	return out
+}
+
+const initialHeapOption = "-XX:InitialHeapSize="
+
+// boundInitialHeap has the heap begin with no more than it may have: HotSpot would not
+// start.
+func (s *Setup) boundInitialHeap() {
+	most := s.heapBytes()
+	if initial := sizeIn(s.Options, initialHeapOption); most > 0 && initial > most {
+		s.Options = slices.DeleteFunc(s.Options, func(o string) bool { return strings.HasPrefix(o, initialHeapOption) })
+		s.Options = append(s.Options, fmt.Sprintf("%s%dm", initialHeapOption, most/mib))
+	}
 }
 
 // flagOf is what an option of a lever sets; of a flag that collects its values

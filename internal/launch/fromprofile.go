@@ -120,6 +120,9 @@ func (p *plan) provenOption(f *facts, proven *profile.Profile, option, archive s
 		}
 		a.Set[0] = strings.ReplaceAll(option, proven.Archive.File, archive)
 	}
+	if flagName(option) == "InitialHeapSize" && f.budget.MemoryBytes < proven.LimitBytes {
+		return // it may be more than the heap that is left
+	}
 	heap := int64(0)
 	if strings.HasPrefix(option, "-Xmx") {
 		bytes := optionBytes(option)

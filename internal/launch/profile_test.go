@@ -115,6 +115,14 @@ func TestProfileTooSmall(t *testing.T) {
 	if !has(p, "-Xmx40m") || len(p.warnings) != 1 || !strings.Contains(p.warnings[0], "128 MiB here, 166 MiB proven") {
 		t.Errorf("%q, %q", p.options.Added(), p.warnings)
 	}
+	// A JVM whose first heap is larger than all that it may have does not start.
+	env = []string{"TARE_PROFILE=" + proven(t, func(p *profile.Profile) { p.Options = append(p.Options, "-XX:InitialHeapSize=48m") })}
+	if p := planFor(t, limited(t, 166*mib), runtimeOf(t, 25), env, Options{}, "-cp", "x", "Main"); !has(p, "-XX:InitialHeapSize=48m") {
+		t.Errorf("%q", p.options.Added())
+	}
+	if p := planFor(t, limited(t, 128*mib), runtimeOf(t, 25), env, Options{Force: true}, "-cp", "x", "Main"); has(p, "-XX:InitialHeapSize=48m") {
+		t.Errorf("%q", p.options.Added())
+	}
 }
 
 // What depends on the JDK or the archive is left out with another one.

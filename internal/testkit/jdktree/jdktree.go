@@ -29,7 +29,7 @@ type JDK struct {
 // version whose latest builds know them.
 var options = map[string]int{
 	"ExitOnOutOfMemoryError": 8, "UseSerialGC": 8, "UseG1GC": 8, "MaxRAMPercentage": 8, "UseContainerSupport": 8, "ActiveProcessorCount": 8,
-	"TieredStopAtLevel": 8, "ReservedCodeCacheSize": 8, "MaxMetaspaceSize": 8, "SharedArchiveFile": 8, "MaxHeapFreeRatio": 8,
+	"TieredStopAtLevel": 8, "ReservedCodeCacheSize": 8, "MaxMetaspaceSize": 8, "SharedArchiveFile": 8, "MaxHeapFreeRatio": 8, "InitialHeapSize": 8,
 	"UnlockDiagnosticVMOptions": 8, "UnlockExperimentalVMOptions": 8, "G1PeriodicGCInterval": 17, "ArchiveRelocationMode": 17, "TrimNativeHeapInterval": 17, "THPStackMitigation": 17,
 	"AutoCreateSharedArchive": 21, "AOTCache": 25, "UseCompactObjectHeaders": 25,
 }
