@@ -273,7 +273,8 @@ func TestBakeRefuses(t *testing.T) {
 		{e.Host, []string{"a", "-t", "b", "--launcher", launcher, "--dockerfile", full}, exitUsage, "name a new folder"},
 		{e.Host, []string{"a", "-t", "b", "--launcher", launcher, "--from-fit", "/no/such/file"}, exitUsage, "--from-fit"},
 		{e.Host, []string{"a", "-t", "b", "--launcher", launcher, "--from-fit", file}, exitUsage, "not of an image"},
-		{e.Host, []string{"a", "-t", "b", "--launcher", launcher, "--ready", "tcp:80"}, exitTarget, "no such image"},
+		// No hexadecimal name: the engine takes that for the beginning of an image's digest.
+		{e.Host, []string{"no-image", "-t", "b", "--launcher", launcher, "--ready", "tcp:80"}, exitTarget, "no such image"},
 		{e.Host, []string{"nothing", "-t", "b", "--launcher", launcher, "--ready", "tcp:80"}, exitUsage, "no Java in the image"},
 		{"unix:///nowhere.sock", []string{"a", "-t", "b", "--launcher", launcher, "--ready", "tcp:80"}, exitTarget, "no Docker Engine answers"},
 	} {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -191,11 +192,38 @@ func fileTwice(t *testing.T, p program, major int, gc string) (jdk string, all m
 			// in one of them alone.
 			"-XX:+IgnoreUnrecognizedVMOptions", "-XX:-UseDynamicNumberOfCompilerThreads",
 		})
-		if jdk, all = fileProcess(t, run.PID()); all[CDS].right > 0 || major >= 17 {
+		if jdk, all = fileAlike(t, run.PID()); all[CDS].right > 0 || major >= 17 {
 			break
 		}
 	}
 	return jdk, all
+}
+
+// fileAlike files the pages of a process while its threads stay the same: one that begins
+// between the two views, as the one that answers jcmd does, may have the stack of one
+// that has ended, and would be in one of them alone.
+func fileAlike(t *testing.T, pid int) (jdk string, all map[Owner]filing) {
+	for range 10 {
+		before := threadsOf(t, pid)
+		jdk, all = fileProcess(t, pid)
+		if slices.Equal(before, threadsOf(t, pid)) {
+			return jdk, all
+		}
+	}
+	t.Fatal("threads came and went in each of ten views")
+	return "", nil
+}
+
+func threadsOf(t *testing.T, pid int) []string {
+	entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ids []string
+	for _, e := range entries {
+		ids = append(ids, e.Name())
+	}
+	return ids
 }
 
 // fileProcess gives the pages of one scan their owners without asking the JVM,
