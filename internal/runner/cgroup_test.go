@@ -14,6 +14,7 @@ import (
 
 	"tare.dev/tare/internal/linux"
 	"tare.dev/tare/internal/runner"
+	"tare.dev/tare/internal/testkit/alone"
 	"tare.dev/tare/internal/testkit/runnertest"
 )
 
@@ -230,6 +231,7 @@ func threadGroups(t *testing.T) []string {
 // Leftovers are removed with what is nested in them; what may have an owner,
 // or has another kind of name, is not.
 func TestSweepNames(t *testing.T) {
+	alone.Take(t) // no other tare sweeps, as every fit does
 	parent := testParent(t)
 	c := newCgroup(t, parent)
 	g, controller := memoryGroup(t)
@@ -281,6 +283,7 @@ func TestSweepNames(t *testing.T) {
 // A group of another PID namespace is removed when nobody holds it, and it was
 // not made just now.
 func TestSweepOtherNamespace(t *testing.T) {
+	alone.Take(t) // no other tare sweeps, as every fit does
 	parent := testParent(t)
 	c := newCgroup(t, parent)
 	g, controller := memoryGroup(t)
