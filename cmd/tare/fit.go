@@ -60,6 +60,7 @@ type fitOptions struct {
 	ownLevers []string
 	allow     string
 	margin    string
+	proof     string
 	ablation  bool
 	seed      uint64
 }
@@ -168,7 +169,8 @@ func (o *fitOptions) addFlags(f *pflag.FlagSet) {
 	f.DurationVar(&o.budget, "budget", 0, "about how long trials and confirmations may take (0: no bound)")
 	f.StringVar(&o.levers, "levers", "", "levers to try, such as collector,c1; with a minus those to leave alone: -c1,-archive (docs/fit.md lists them)")
 	f.StringVar(&o.allow, "allow", "", "diagnostic, experimental: options that are not for production (those that change only where things are need no leave)")
-	f.StringVar(&o.margin, "margin", "", "what is added to the smallest limit found, such as 5% (default: by how much trials differ, up to 3%)")
+	f.StringVar(&o.margin, "margin", "", "what is added to what is needed on the average, such as 5% (default: up to what 99 % of runs need, with a confidence of 95 %)")
+	f.StringVar(&o.proof, "proof", proofFull, "full, or short: without the run of ten times the load and the one with half the processors")
 	f.BoolVar(&o.ablation, "ablation", false, "at the end, trials without each of the levers: what does each save by itself?")
 	f.Uint64Var(&o.seed, "seed", 0, "draws the order of the ablation's trials")
 	f.BoolVar(&o.json, "json", false, "write JSON (schema "+report.FitSchema+")")

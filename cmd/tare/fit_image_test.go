@@ -40,7 +40,7 @@ func TestFitInImage(t *testing.T) {
 		`ENTRYPOINT ["java","-XX:+UseSerialGC","-jar","sysinfo.jar"]`, `CMD ["--help"]`)
 	url := "http://127.0.0.1:" + port
 	code, out, errs := fitRun(t.Context(), []string{"--image", "tare/shop:1", "--ready", url + "/health", "--load", url + "/sys-summary", "--cpus", "1", "--ample", "512m", "--ready-timeout", "30s",
-		"--warmup", "0", "--duration", "1s", "--concurrency", "1", "--slo", "errors=0", "--baselines", "1", "--trials", "6", "--confirmations", "1", "--levers", "-archive", "--json", "--", "--port", port})
+		"--warmup", "0", "--duration", "1s", "--concurrency", "1", "--slo", "errors=0", "--baselines", "1", "--trials", "6", "--confirmations", "1", "--proof", "short", "--levers", "-archive", "--json", "--", "--port", port})
 	if code != exitOK {
 		t.Fatalf("exit code %d: %s", code, errs)
 	}
@@ -84,7 +84,7 @@ func TestFitInImageKilled(t *testing.T) {
 	port := strconv.Itoa(jvmtest.FreePort(t))
 	importSysinfo(t, e, "shop", `ENTRYPOINT ["/bin/sh", "-c", "exec java -jar workloads.jar verdict ok `+port+`"]`)
 	file := t.TempDir() + "/tare.db"
-	flags := []string{"--runner", "docker", "--image", "shop", "--store", file, "--load", "http://127.0.0.1:" + port + "/", "--ample", "512m", "--warmup", "0", "--duration", "1s", "--rate", "20"}
+	flags := []string{"--runner", "docker", "--image", "shop", "--store", file, "--load", "http://127.0.0.1:" + port + "/", "--ample", "512m", "--warmup", "0", "--duration", "1s", "--rate", "20", "--proof", "short"}
 
 	cmd, _, _ := startFit(t, "1 ", flags...)
 	var name string

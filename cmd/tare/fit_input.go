@@ -168,7 +168,8 @@ func (o fitOptions) objective(l fit.Load) (trial.SLO, error) {
 // terms are how far the search goes, and the levers that it tries.
 func (o fitOptions) terms() (fit.Terms, []fit.Lever, error) {
 	t := fit.Terms{Baselines: o.baselines, Confirmations: o.confirmations, MaxTrials: o.trials, Budget: o.budget, HeapCurve: o.heapCurve, Ablation: o.ablation, Seed: o.seed}
-	var errs [5]error
+	t.Stress = o.proof == proofFull
+	var errs [6]error
 	t.Prefer, errs[0] = fit.ParsePrefer(o.prefer)
 	t.Allow, errs[1] = fit.ParseAllow(o.allow)
 	t.Margin, errs[2] = parseMargin(o.margin)
@@ -176,7 +177,10 @@ func (o fitOptions) terms() (fit.Terms, []fit.Lever, error) {
 	errs[3] = err
 	own, err := fit.OwnLevers(o.ownLevers)
 	errs[4] = err
-	for i, flag := range []string{"--prefer", "--allow", "--margin", "--levers", "--lever"} {
+	if o.proof != proofFull && o.proof != proofShort {
+		errs[5] = fmt.Errorf("%q is neither %s nor %s", o.proof, proofFull, proofShort)
+	}
+	for i, flag := range []string{"--prefer", "--allow", "--margin", "--levers", "--lever", "--proof"} {
 		if errs[i] != nil {
 			return t, nil, fmt.Errorf("%s %w", flag, errs[i])
 		}
@@ -188,10 +192,13 @@ func (o fitOptions) terms() (fit.Terms, []fit.Lever, error) {
 	return t, slices.Concat(levers, own), nil
 }
 
-// parseMargin reads a percentage; none is by the spread.
+// What --proof can be.
+const proofFull, proofShort = "full", "short"
+
+// parseMargin reads a percentage; none is the bound of what is needed.
 func parseMargin(s string) (float64, error) {
 	if s == "" {
-		return fit.MarginBySpread, nil
+		return fit.MarginByBound, nil
 	}
 	n, err := strconv.ParseFloat(strings.TrimSuffix(s, "%"), 64)
 	if err != nil || !(n >= 0 && n <= 100) || !strings.HasSuffix(s, "%") {

@@ -56,7 +56,7 @@ type killed struct {
 func TestFitSurvivesKills(t *testing.T) {
 	port := strconv.Itoa(jvmtest.FreePort(t))
 	k := &killed{t: t, dir: t.TempDir(), marker: "-Dtare.test.kills=" + port}
-	k.args = []string{"--ample", "256m", "--warmup", "0", "--duration", "300ms", "--rate", "20", "--baselines", "1",
+	k.args = []string{"--ample", "256m", "--warmup", "0", "--duration", "300ms", "--rate", "20", "--baselines", "1", "--proof", "short",
 		"--load", "http://127.0.0.1:" + port + "/health", "--", jvmtest.Java(t, 17), k.marker, "-jar", jvmtest.Jar(t, "sysinfo.jar"), "--port", port, "--log-level", "error"}
 	rng := rand.New(rand.NewPCG(*fitKillSeed, 0))
 	for kills := 0; kills < *fitKills; {

@@ -53,7 +53,7 @@ func TestFitGoesOnAfterAKill(t *testing.T) {
 	port := strconv.Itoa(jvmtest.FreePort(t))
 	java, jar := jvmtest.Java(t, 17), jvmtest.Jar(t, "workloads.jar")
 	command := []string{java, "-jar", jar, "verdict", "ok", port}
-	flags := []string{"--store", file, "--load", "http://127.0.0.1:" + port + "/", "--ample", "512m", "--warmup", "0", "--duration", "1s", "--rate", "20"}
+	flags := []string{"--store", file, "--load", "http://127.0.0.1:" + port + "/", "--ample", "512m", "--warmup", "0", "--duration", "1s", "--rate", "20", "--proof", "short"}
 
 	cmd, _, _ := startFit(t, "3 ", append(append(flags, "--"), command...)...)
 	if err := cmd.Process.Kill(); err != nil {

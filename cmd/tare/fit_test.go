@@ -188,6 +188,9 @@ func TestFitSysinfo(t *testing.T) {
 		t.Errorf("%d bytes recommended, %d as given, with %q", *got.LimitBytes, got.AsGiven.LimitBytes, got.Options)
 	}
 	checkLevers(t, got)
+	if got.Need == nil || got.Need.Samples == 0 || got.Need.MeanBytes > *got.LimitBytes || got.LongTrial == 0 || got.HalfTrial == 0 {
+		t.Errorf("need %+v, long run %d, half the processors %d", got.Need, got.LongTrial, got.HalfTrial)
+	}
 	if len(got.Confirmations) != 2 {
 		t.Errorf("%d confirmations", len(got.Confirmations))
 	}
@@ -230,7 +233,7 @@ func checkLevers(t *testing.T, got report.FitJSON) {
 			if tr.LimitBytes > *got.LimitBytes*9/10 {
 				t.Errorf("%d bytes are not below", tr.LimitBytes)
 			}
-		case string(fit.PhaseConfirm):
+		case string(fit.PhaseConfirm), string(fit.PhaseLong), string(fit.PhaseHalf):
 		default:
 			before++
 		}

@@ -9,6 +9,7 @@ import (
 	"tare.dev/tare/internal/docker"
 	"tare.dev/tare/internal/jarfile"
 	"tare.dev/tare/internal/jvmopts"
+	"tare.dev/tare/internal/linux"
 	"tare.dev/tare/internal/load"
 	"tare.dev/tare/internal/outdir"
 	"tare.dev/tare/internal/runner"
@@ -99,10 +100,12 @@ type Terms struct {
 	Budget        time.Duration `json:",omitempty"`
 	Margin        float64       `json:",omitempty"`
 	Prefer        Prefer
-	HeapCurve     bool
-	Ablation      bool   `json:",omitempty"`
-	Seed          uint64 `json:",omitempty"`
-	Allow         []Mark `json:",omitempty"`
+	// Stress is as in Search.
+	Stress    bool `json:",omitempty"`
+	HeapCurve bool
+	Ablation  bool   `json:",omitempty"`
+	Seed      uint64 `json:",omitempty"`
+	Allow     []Mark `json:",omitempty"`
 }
 
 // Load is the load of a fit.
@@ -127,7 +130,18 @@ func (c Config) search(t Trier) *Search {
 		ReadAheadBytes: c.ReadAheadBytes, Inherits: c.Runner != nil && strings.HasPrefix(c.Runner.Name(), "cgroup")}
 	return &Search{Trier: t, Levers: c.Levers, Facts: facts, AmpleBytes: c.AmpleBytes, Baselines: c.Baselines, Confirmations: c.Confirmations,
 		MaxTrials: c.MaxTrials, Budget: c.Budget, Margin: c.Margin, Prefer: c.Prefer, ShowFailure: true, Ablation: c.Ablation, HeapCurve: c.HeapCurve,
-		Seed: c.Seed, Observe: c.Observe}
+		Stress: c.Stress, Job: c.Job, Seed: c.Seed, Observe: c.Observe}
+}
+
+// processors are those that the application may use.
+func (c Config) processors() float64 {
+	if c.CPUs > 0 {
+		return c.CPUs
+	}
+	if list, err := linux.ParseCPUList(c.Cpuset); err == nil && len(list) > 0 {
+		return float64(len(list))
+	}
+	return float64(c.Machine.CPUs)
 }
 
 // Work is what each trial has to do.

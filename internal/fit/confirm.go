@@ -3,18 +3,12 @@ package fit
 import (
 	"cmp"
 	"context"
-	"slices"
+	"fmt"
 )
 
 const (
 	maxRaises = 8
 	raise     = 0.03
-	// mostMargin bounds the margin that is taken from the spread of what trials
-	// needed, and each of at most mostSpeedMargins from the spread of their speed.
-	mostMargin       = 0.03
-	mostSpeedMargins = 2
-	// nearPercent of the limit that was found is near it.
-	nearPercent = 110
 	// failureShare is the part of the recommended limit at which a run shows
 	// what failure looks like.
 	failureShare = 0.9
@@ -29,67 +23,58 @@ func (s *Search) confirm(ctx context.Context) error {
 	start := s.withMargin()
 	if best.setup.empty() {
 		c, err := s.confirmFrom(ctx, best.setup, start, s.AmpleBytes+1)
-		return s.recommend(best.setup, start, c, err)
+		return s.recommend(best.setup, c, err)
 	}
 	c, err := s.confirmFrom(ctx, best.setup, start, given.limit())
 	if err != nil || c.passed() {
-		return s.recommend(best.setup, start, c, err)
+		return s.recommend(best.setup, c, err)
 	}
 	s.note("from %d MiB on nothing is saved: the options as given are put to the same test", given.limit()/mib)
 	g, err := s.confirmFrom(ctx, given.setup, given.limit(), s.AmpleBytes+1)
 	if err != nil || !g.passed() {
-		return s.recommend(given.setup, given.limit(), g, err)
+		return s.recommend(given.setup, g, err)
 	}
 	s.found.AsGiven = g.last()
 	again, err := s.confirmFrom(ctx, best.setup, max(c.limit, start), g.limit)
 	if again.failed = cmp.Or(c.failed, again.failed); err != nil || again.passed() {
-		return s.recommend(best.setup, start, again, err)
+		return s.recommend(best.setup, again, err)
 	}
 	s.dropLevers("with all that is kept, fresh runs needed no less than as given")
-	return s.recommend(given.setup, given.limit(), g, nil)
+	return s.recommend(given.setup, g, nil)
 }
 
-// withMargin is the limit that was found with the margin added, but with levers
-// less than as given. Where trials ran out before any limit below the one that
-// levers are tried at passed, confirming begins half way from the largest that
-// failed to what was enough, or to the limit as given.
+// withMargin is the limit that the proof begins at: the bound of what is needed or, with
+// a margin of the user's, the mean and that; but with levers less than as given.
 func (s *Search) withMargin() int64 {
-	limit := s.best.limit()
-	if !s.best.setup.empty() && limit >= s.leverLimit() {
-		g := narrowing{needs: true}
-		low, high := g.low(s.best), min(g.high(s.best), s.given.limit())
-		return max(low+mib, (low+high)/2/mib*mib)
+	mean, bound := s.best.limit(), s.overMean(s.best.limit())
+	if n, known := s.needOf(s.best.setup); known && !s.best.setup.empty() && s.fixesHeap(s.best.setup) {
+		mean, bound = n.MeanBytes, n.BoundBytes
 	}
-	margin := s.Margin
-	if margin < 0 {
-		margin = min(mostMargin, float64(s.needSpread())/float64(limit))
+	if s.Margin >= 0 {
+		bound = mean + int64(s.Margin*float64(mean))
 	}
-	start := min(s.AmpleBytes, wholeMiB(limit+int64(margin*float64(limit))))
+	start := s.bounded(bound)
 	if !s.best.setup.empty() {
-		start = min(start, max(limit, s.given.limit()-mib))
+		start = min(start, max(s.best.limit(), s.given.limit()-mib))
 	}
 	return start
 }
 
-// needSpread is by how much trials of the best setup differed in what they
-// needed, at limits near the one that was found: where memory abounds more of it
-// is taken.
-func (s *Search) needSpread() int64 {
-	var low, high int64
+// overMean is the bound for a limit that was found by trials with a heap that follows
+// it.
+func (s *Search) overMean(limit int64) int64 {
+	deviation, freedom, _ := s.needDeviation()
+	samples := 0
 	for _, t := range s.found.Trials {
-		near := t.LimitBytes <= s.best.limit()*nearPercent/100
-		if t.enough() && near && t.Phase != PhaseBaseline && t.Setup.Same(s.best.setup) {
-			if high = max(high, t.NeededBytes); low == 0 || t.NeededBytes < low {
-				low = t.NeededBytes
-			}
+		if t.enough() && findsLimit(t.Phase) && t.Setup.Same(s.best.setup) {
+			samples++
 		}
 	}
-	return high - low
+	return boundOf(float64(limit), max(1, samples), freedom, deviation)
 }
 
-// recommend makes what was confirmed the result of a search that went on to
-// confirm from a limit.
-func (s *Search) recommend(setup Setup, from int64, c confirmation, err error) error {
+// recommend makes what was confirmed the result of a search.
+func (s *Search) recommend(setup Setup, c confirmation, err error) error {
 	if err != nil {
 		return err
 	}
@@ -100,8 +85,13 @@ func (s *Search) recommend(setup Setup, from int64, c confirmation, err error) e
 	if setup.empty() {
 		s.found.AsGiven = c.last()
 	}
+	mean := s.best.limit()
+	if n, known := s.needOf(setup); known && s.fixesHeap(setup) {
+		s.found.Need = &n
+		mean = n.MeanBytes
+	}
 	if setup.Same(s.best.setup) {
-		s.found.MarginBytes = max(0, min(from, c.limit)-s.best.limit()) + c.margin
+		s.found.MarginBytes = max(0, c.limit-mean)
 	}
 	s.found.RaisedFrom = c.failed
 	s.found.FailBelow = s.failBelow(setup, c.limit)
@@ -113,9 +103,6 @@ func (s *Search) recommend(setup Setup, from int64, c confirmation, err error) e
 type confirmation struct {
 	limit int64
 	runs  []Trial
-	// margin is what speedMargin added to the limit, in so many times.
-	margin int64
-	times  int
 	// failed is the first limit at which a run failed; 0 is none.
 	failed int64
 }
@@ -129,58 +116,51 @@ func (c confirmation) last() Trial {
 	return c.runs[len(c.runs)-1]
 }
 
-// confirmFrom raises a limit until fresh runs confirm it, but not to the limit
+// confirmFrom raises a limit until all runs that prove it pass, but not to the limit
 // below or more, nor too often.
 func (s *Search) confirmFrom(ctx context.Context, setup Setup, limit, below int64) (confirmation, error) {
 	c := confirmation{limit: limit}
 	for raises := 0; raises <= maxRaises && c.limit < below; raises++ {
 		s.remaining = s.Confirmations
-		var err error
-		if c.runs, err = s.confirmAt(ctx, setup, c.limit); err != nil || c.limit >= s.AmpleBytes {
+		if err := s.prove(ctx, setup, &c, below); err != nil || c.passed() || c.limit >= s.AmpleBytes {
 			return c, err
-		}
-		if c.passed() {
-			more := s.speedMargin(setup, c)
-			if more == 0 || c.limit+more >= below || raises == maxRaises {
-				return c, nil
-			}
-			s.note("the slowest run at %d MiB was near what is asked for, as far as runs differ: %s are added", c.limit/mib, mibText(more))
-			c.limit, c.margin, c.times = c.limit+more, c.margin+more, c.times+1
-			continue
 		}
 		s.note("a confirming run at %d MiB was %s: the limit is raised", c.limit/mib, c.last().Verdict)
 		c.failed = cmp.Or(c.failed, c.limit)
 		step := max(mib, wholeMiB(int64(raise*float64(c.limit))))
-		c.limit = min(s.AmpleBytes, c.limit+step<<max(0, raises-1)) // the third and later raises are larger
+		c.limit = max(s.foreseen(setup, below), min(s.AmpleBytes, c.limit+step<<max(0, raises-1))) // the third and later raises are larger
 	}
 	return c, nil
 }
 
-// speedMargin is what to add to a confirmed limit where speed decided on it: runs
-// just below were too slow. The slowest run should be as many times as fast as is
-// asked for as the fastest is as fast as it: where memory is short, runs differ
-// twofold, and five of them show little of how slow one of the next twenty may be.
-// How much faster more memory makes it, the run that was too slow tells. 0 where that
-// is so already, or the user has set the margin.
-func (s *Search) speedMargin(setup Setup, c confirmation) int64 {
-	slow := s.failBelow(setup, c.limit)
-	if s.Margin >= 0 || c.times == mostSpeedMargins || slow == nil || slow.AskedSpeed <= 0 {
-		return 0
+// foreseen is the bound of what a setup needs as it is known now, where that is below a
+// limit and the margin is not the user's; else 0.
+func (s *Search) foreseen(setup Setup, below int64) int64 {
+	n, known := s.needOf(setup)
+	if limit := s.bounded(n.BoundBytes); known && s.fixesHeap(setup) && s.Margin < 0 && limit < below {
+		return limit
 	}
-	asked := slow.AskedSpeed
-	if slow.AskedShare > 0 {
-		asked = slow.AskedShare * s.bar.Speed()
+	return 0
+}
+
+// prove makes the runs that prove a limit, until one speaks against it: that is the last
+// one then. The long run comes first, for it is the most likely to need more; where it
+// did, and yet had enough, the limit is raised to what is foreseen now.
+func (s *Search) prove(ctx context.Context, setup Setup, c *confirmation, below int64) error {
+	long, err := s.runLong(ctx, setup, c.limit)
+	if c.runs = long; err != nil || len(long) > 0 {
+		return err
 	}
-	slowest := slices.MinFunc(c.runs, slower)
-	if cost, known := s.memoryCost(slowest); known && cost < leastMemoryCost {
-		return 0 // more memory makes nothing faster
+	if more := s.foreseen(setup, below); more > c.limit+tolerance(c.limit, s.fine()) {
+		s.note("with all runs so far the bound is %d MiB", more/mib)
+		c.limit = more
 	}
-	lacks := asked*(1+spread(c.runs)) - slowest.Speed()
-	rise := (Median(c.runs).Speed() - slow.Speed()) / float64(c.limit-slow.LimitBytes)
-	if lacks <= 0 || rise <= 0 {
-		return 0
+	if c.runs, err = s.confirmAt(ctx, setup, c.limit); err != nil || !c.passed() {
+		return err
 	}
-	return max(mib, min(wholeMiB(int64(lacks/rise)), wholeMiB(int64(mostMargin*float64(c.limit)))))
+	half, err := s.runHalf(ctx, setup, c.limit)
+	c.runs = append(c.runs, half...)
+	return err
 }
 
 // dropLevers says of every lever that was kept why it is not.
@@ -260,18 +240,40 @@ func (f *Found) FreshRuns() []Trial {
 	return out
 }
 
-// showFailure makes one run below the recommendation: it should fail.
+// showFailure makes one run below the recommendation, less the room for growth, with
+// the whole heap touched: it should fail.
 func (s *Search) showFailure(ctx context.Context) error {
-	limit := int64(failureShare*float64(s.found.LimitBytes)) / mib * mib
+	limit := s.found.LimitBytes
+	if n := s.found.Need; n != nil {
+		limit -= n.GrowthBytes
+	}
+	limit = int64(failureShare*float64(limit)) / mib * mib
 	if !s.ShowFailure || limit < floorBytes || s.outOfTime("the run below the limit") {
 		return nil
 	}
-	t, err := s.once(ctx, Attempt{Phase: PhaseBelow, Setup: s.found.Setup, LimitBytes: limit})
+	t, err := s.once(ctx, Attempt{Phase: PhaseBelow, Setup: s.touched(s.found.Setup), LimitBytes: limit})
+	if err != nil {
+		return err
+	}
 	if t.enough() {
 		s.note("a run at %d MiB passed, too: with more --trials a smaller limit may be found", limit/mib)
 	}
 	s.found.FailBelow = s.failBelow(s.found.Setup, s.found.LimitBytes)
-	return err
+	return nil
+}
+
+// touched is a setup that has its heap full from the start, where it sizes it.
+func (s *Search) touched(setup Setup) Setup {
+	heap := setup.heapBytes()
+	if heap == 0 {
+		return setup
+	}
+	for _, o := range []string{fmt.Sprintf("-Xms%dm", heap/mib), "-XX:+AlwaysPreTouch"} {
+		if _, taken := s.Facts.Given.Conflict(o); !taken {
+			setup = setup.plus(Setup{Options: []string{o}})
+		}
+	}
+	return setup
 }
 
 // outOfTime says that what comes after the proof no longer fits into the budget.
@@ -288,7 +290,8 @@ func (s *Search) failBelow(setup Setup, limit int64) *Trial {
 	var nearest *Trial
 	for i := range s.found.Trials {
 		t := &s.found.Trials[i]
-		if t.enough() || t.LimitBytes >= limit || !t.Setup.Same(setup) {
+		same := t.Setup.Same(setup) && t.ofTheLoad() || t.Phase == PhaseBelow
+		if t.enough() || t.LimitBytes >= limit || !same {
 			continue
 		}
 		if nearest == nil || t.LimitBytes > nearest.LimitBytes {

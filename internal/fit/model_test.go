@@ -83,6 +83,9 @@ func (m *model) heapMax(s Setup, limit int64) int64 {
 func (m *model) rows(s Setup, limit int64) []footprint.Row {
 	heap, gc, meta, code, used, free, compilers, dirty, file := m.heap, m.gc, m.meta, m.code, m.mallocUsed, m.mallocFree, m.compilers, m.cdsDirty, m.cdsFile
 	heap = min(heap, m.heapMax(s, limit))
+	if m.has(s, "-XX:+AlwaysPreTouch") {
+		heap = m.heapMax(s, limit)
+	}
 	if m.has(s, "-XX:+UseSerialGC") {
 		gc = mib / 2
 	}
@@ -238,7 +241,7 @@ func TestSearchAgainstAGrid(t *testing.T) {
 	for seed := range uint64(runs) {
 		m := newModel(rand.New(rand.NewPCG(seed, 3)))
 		m.bareLimits = seed%10 == 0
-		s := &Search{Trier: m, Levers: Levers, AmpleBytes: 2048 * mib, Baselines: DefaultBaselines, Confirmations: DefaultConfirmations, Margin: MarginBySpread, ShowFailure: true,
+		s := &Search{Trier: m, Levers: Levers, AmpleBytes: 2048 * mib, Baselines: DefaultBaselines, Confirmations: DefaultConfirmations, Margin: MarginByBound, ShowFailure: true,
 			Facts: Facts{Release: jvmopts.ParseRelease("17.0.15")}}
 		f, err := s.Run(t.Context())
 		if err != nil {
@@ -246,14 +249,15 @@ func TestSearchAgainstAGrid(t *testing.T) {
 		}
 		checkFound(t, s, f)
 		grid := m.grid(t, f.Setup, 2048*mib)
-		// At times all trials are used up before limits are close together,
-		// most often where speed decides and not memory.
-		got, most := float64(f.LimitBytes), 1.03*float64(grid)+mib
+		// The bound of what runs of a spread of 2 % need is 8 % above what the model
+		// needs; at times all trials are used up before limits are close together.
+		full := max(0, f.Setup.heapBytes()-m.heap) // what the model has not used of it
+		got, most := float64(f.LimitBytes), 1.11*float64(grid+full)+mib
 		if got > most {
 			off++
 			t.Logf("seed %d: recommended %.0f MiB, the grid finds %d", seed, got/mib, grid/mib)
 		}
-		if got < 0.97*float64(grid)-mib || got > 1.15*most {
+		if got < 0.97*float64(grid)-mib || got > 1.12*most {
 			t.Errorf("seed %d: recommended %.0f MiB, the grid finds %d", seed, got/mib, grid/mib)
 		}
 		if f.FailBelow == nil {
@@ -335,7 +339,7 @@ func TestSearchUnderSpread(t *testing.T) {
 	for seed := range uint64(runs) {
 		m := newModel(rand.New(rand.NewPCG(seed, 9)))
 		m.noise = 0.01
-		s := &Search{Trier: m, Levers: Levers, AmpleBytes: 2048 * mib, Baselines: DefaultBaselines, Confirmations: DefaultConfirmations, Margin: MarginBySpread,
+		s := &Search{Trier: m, Levers: Levers, AmpleBytes: 2048 * mib, Baselines: DefaultBaselines, Confirmations: DefaultConfirmations, Margin: MarginByBound,
 			Facts: Facts{Release: jvmopts.ParseRelease("17.0.15")}}
 		f, err := s.Run(t.Context())
 		if err != nil {
@@ -546,7 +550,7 @@ func TestSlowerMachineRaisesNothing(t *testing.T) {
 	for slowsAfter := 12; slowsAfter < 17; slowsAfter++ {
 		m := newModel(rand.New(rand.NewPCG(4, 1)))
 		m.slowsAfter = slowsAfter
-		s := &Search{Trier: m, Levers: Levers, AmpleBytes: 1024 * mib, Baselines: 2, Confirmations: 5, Facts: Facts{Release: jvmopts.ParseRelease("17.0.15")}}
+		s := &Search{Trier: m, Levers: Levers, AmpleBytes: 1024 * mib, Baselines: 2, Confirmations: 5, Margin: MarginByBound, Facts: Facts{Release: jvmopts.ParseRelease("17.0.15")}}
 		f, err := s.Run(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -678,7 +682,7 @@ func TestUnsteadyMachine(t *testing.T) {
 	for _, c := range []struct {
 		drift, most float64
 		counts      bool
-	}{{0, 0.72, false}, {0.1, 0.74, false}, {0.3, 0.76, false}, {0, 0.72, true}, {0.1, 0.74, true}, {0.3, 0.74, true}} {
+	}{{0, 0.73, false}, {0.1, 0.74, false}, {0.3, 0.74, false}, {0, 0.73, true}, {0.1, 0.74, true}, {0.3, 0.74, true}} {
 		drift, most := c.drift, c.most
 		var logs float64
 		unconfirmed := 0
@@ -686,7 +690,7 @@ func TestUnsteadyMachine(t *testing.T) {
 			m := newModel(rand.New(rand.NewPCG(seed, 3)))
 			m.jitter, m.drift, m.counts = 0.03, drift, c.counts
 			m.now = drift * m.rng.NormFloat64()
-			s := &Search{Trier: m, Levers: Levers, AmpleBytes: 2048 * mib, Baselines: DefaultBaselines, Confirmations: DefaultConfirmations, Margin: MarginBySpread,
+			s := &Search{Trier: m, Levers: Levers, AmpleBytes: 2048 * mib, Baselines: DefaultBaselines, Confirmations: DefaultConfirmations, Margin: MarginByBound,
 				Facts: Facts{Release: jvmopts.ParseRelease("17.0.15")}}
 			f, err := s.Run(t.Context())
 			if err != nil {
@@ -700,47 +704,6 @@ func TestUnsteadyMachine(t *testing.T) {
 		t.Logf("%+v: %.3f of as given, %d unconfirmed", c, share, unconfirmed)
 		if share > most || unconfirmed > 0 {
 			t.Errorf("%+v: %.3f of as given; %d unconfirmed", c, share, unconfirmed)
-		}
-	}
-}
-
-// Where speed decides on the limit, runs that differ much get a margin.
-func TestSpeedMargin(t *testing.T) {
-	run := func(limit int64, speed float64) Trial {
-		tr := Trial{Attempt: Attempt{Phase: PhaseConfirm, LimitBytes: limit * mib}, Outcome: Outcome{Passed: true, Throughput: speed, Measured: trial.Measured{Load: &load.Result{}}}}
-		if speed < 1100 {
-			tr.Passed, tr.AskedSpeed, tr.AskedShare = false, 1100, 0.5
-		}
-		return tr
-	}
-	killed := run(66, 0)
-	killed.AskedSpeed, killed.AskedShare = 0, 0
-	for _, c := range []struct {
-		name       string
-		below      Trial
-		speeds     []float64
-		bar, given float64
-		times      int
-		want       int64
-	}{
-		{"near", run(67, 925), []float64{1508, 1244, 1374, 1619, 1439}, 2200, MarginBySpread, 0, 1},
-		{"nearer", run(67, 925), []float64{1508, 1144, 1374, 1619, 1439}, 2200, MarginBySpread, 0, 2},
-		{"bounded", run(50, 925), []float64{1508, 1144, 1374, 1619, 1439}, 2200, MarginBySpread, 0, 3},
-		{"far", run(67, 925), []float64{1808, 1744, 1774, 1819, 1739}, 2200, MarginBySpread, 0, 0},
-		{"far, on a machine whose speed differs", run(67, 925), []float64{3076, 3975, 4787, 5607, 6008}, 3000, MarginBySpread, 0, 0},
-		{"a slower machine", run(67, 925), []float64{1508, 1244, 1374, 1619, 1439}, 1800, MarginBySpread, 0, 0},
-		{"twice", run(67, 925), []float64{1508, 1244, 1374, 1619, 1439}, 2200, MarginBySpread, mostSpeedMargins, 0},
-		{"given", run(67, 925), []float64{1508, 1244, 1374, 1619, 1439}, 2200, 0, 0, 0},
-		{"killed", killed, []float64{1508, 1244, 1374, 1619, 1439}, 2200, MarginBySpread, 0, 0},
-	} {
-		bar := run(1024, c.bar)
-		s := &Search{Margin: c.given, bar: &bar, found: Found{Trials: []Trial{c.below}}}
-		found := confirmation{limit: 69 * mib, times: c.times}
-		for _, speed := range c.speeds {
-			found.runs = append(found.runs, run(69, speed))
-		}
-		if got := s.speedMargin(Setup{}, found); got != c.want*mib {
-			t.Errorf("%s: %.1f MiB, want %d", c.name, float64(got)/mib, c.want)
 		}
 	}
 }

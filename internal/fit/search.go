@@ -21,6 +21,10 @@ const (
 	PhaseLever    Phase = "lever"
 	PhaseRefine   Phase = "refine"
 	PhaseConfirm  Phase = "confirm"
+	// PhaseLong is a run of many times the load, PhaseHalf one with half the
+	// processors and half the load.
+	PhaseLong Phase = "long"
+	PhaseHalf Phase = "half the processors"
 	// PhaseBelow is the run that shows what failure looks like.
 	PhaseBelow    Phase = "below"
 	PhaseAblation Phase = "ablation"
@@ -149,8 +153,8 @@ const (
 	DefaultConfirmations = 5
 	// DefaultTolerance is a share of the limit.
 	DefaultTolerance = 0.02
-	// MarginBySpread takes the margin from how much trials differed.
-	MarginBySpread = -1
+	// MarginByBound takes the limit from the bound of what is needed (Need).
+	MarginByBound = -1
 )
 
 // Search looks for the smallest limit. It knows nothing of processes: the
@@ -178,9 +182,12 @@ type Search struct {
 	// Tolerance is how near the smallest passing and the largest failing limit
 	// are brought together, as a share; 0 is DefaultTolerance.
 	Tolerance float64
-	// Margin is added to the limit that was found, as a share of it; below 0
-	// it is by what trials differed in what they needed.
+	// Margin is added to what is needed on the average, as a share of it; below 0
+	// the limit is the bound of what is needed.
 	Margin float64
+	// Stress asks for a long run and one with half the processors in the proof. Job
+	// says that there is no load to be longer.
+	Stress, Job bool
 	// Prefer decides between memory and speed; empty is PreferMemory.
 	Prefer Prefer
 	// ShowFailure asks for a run below the recommendation; Ablation for runs
@@ -227,10 +234,15 @@ type Found struct {
 	// LimitBytes and Setup are the recommendation.
 	LimitBytes int64
 	Setup      Setup
-	// MarginBytes is the part of LimitBytes that was added to the smallest
-	// limit that passed.
+	// MarginBytes is the part of LimitBytes that was added to what is needed on the
+	// average, or to the smallest limit that passed where that is not known.
 	MarginBytes int64
-	Levers      []LeverResult
+	// Need is what the recommendation needs; nil where its heap follows the limit.
+	Need *Need
+	// Long is the run of many times the load at LimitBytes or less, Half that with half
+	// the processors; nil where none was made.
+	Long, Half *Trial
+	Levers     []LeverResult
 	// Trials are all trials in order, confirmations included.
 	Trials []Trial
 	// Confirmations are the fresh runs at LimitBytes.

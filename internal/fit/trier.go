@@ -35,6 +35,7 @@ func (t *trier) Try(ctx context.Context, a Attempt) (Outcome, error) {
 	spec.SLO, spec.Baseline = t.config.SLO, a.Baseline
 	a.Limit(&spec)
 	a.sameWork(&spec)
+	a.stress(&spec, t.config.processors())
 	spec.Probe = a.Phase == PhaseBaseline
 	spec.Squeeze = a.Squeeze
 	var err error

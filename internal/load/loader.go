@@ -49,6 +49,13 @@ type WorkLoader interface {
 	LoadRequests(ctx context.Context, requests int64, d time.Duration) (Result, error)
 }
 
+// PacedLoader is a Loader whose load may go by a rate.
+type PacedLoader interface {
+	Loader
+	// AtShare is the same load at a share of its rate; a closed loop stays as it is.
+	AtShare(share float64) Loader
+}
+
 // ErrTarget says that a load target answers, but not with what it should: the
 // load would measure error pages.
 var ErrTarget = errors.New("load target does not answer well")
@@ -168,6 +175,12 @@ func (t Target) Address() (addr string, ok bool) {
 		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
 	}
 	return net.JoinHostPort(u.Hostname(), port), port != ""
+}
+
+// AtShare is the load at a share of its rate, where it has one.
+func (h HTTP) AtShare(share float64) Loader {
+	h.Plan.Rate *= share
+	return h
 }
 
 // InMoments is true.

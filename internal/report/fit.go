@@ -18,6 +18,7 @@ import (
 func Fit(r *fit.Result) *document.Document {
 	d := &document.Document{}
 	d.Add(document.Paragraph{Text: answer(r), Role: document.Lead}, comparison(r))
+	d.Add(fitNeed(r)...)
 	d.Add(fitLevers(r)...)
 	d.Add(fitEffects(r)...)
 	d.Add(heading("All trials"), trialTable(r, false))
@@ -53,6 +54,7 @@ func FitPage(r *fit.Result, failure error) *document.Document {
 	} else {
 		d.Title = subject(r) + " fits in " + Limit(r.LimitBytes)
 		d.Add(document.Paragraph{Text: answer(r), Role: document.Lead}, fitFacts(r))
+		d.Add(fitNeed(r)...)
 		d.Add(fitNotes(r)...)
 		d.Add(fitNext(r)...)
 	}
@@ -103,13 +105,65 @@ func answer(r *fit.Result) document.Text {
 		rest += "; at " + Limit(f.LimitBytes) + " " + failure(f.Verdict)
 	}
 	rest += "."
-	if r.MarginBytes > 0 {
+	if r.Need == nil && r.MarginBytes > 0 {
 		rest += " " + Limit(r.MarginBytes) + " of it are a margin."
 	}
 	if r.RaisedFrom > 0 {
-		rest += " A confirming run failed at " + Limit(r.RaisedFrom) + ", so the limit was raised."
+		rest += " A run failed at " + Limit(r.RaisedFrom) + ", so the limit was raised."
 	}
 	return document.Join(text, document.Plain(rest))
+}
+
+// moreSamples is the number of runs that a report says the savings of.
+const moreSamples = 20
+
+// fitNeed says what the limit is made of, and what stress showed.
+func fitNeed(r *fit.Result) []document.Block {
+	var out []document.Block
+	if n := r.Need; n != nil {
+		text := fmt.Sprintf("Runs with these options need %s on the average (%d runs that differ by %.1f %%)", Size(n.MeanBytes), n.Samples, 100*n.Deviation)
+		if n.Assumed > 0 {
+			text = fmt.Sprintf("Runs with these options need %s on the average (%d runs, taken to differ by %.1f %%)", Size(n.MeanBytes), n.Samples, 100*n.Deviation)
+		}
+		text += fmt.Sprintf("; 99 %% of them need no more than %s, with a confidence of 95 %%", Size(n.BoundBytes))
+		if n.GrowthBytes > 0 {
+			text += fmt.Sprintf(", %s of it for what was still growing", Size(n.GrowthBytes))
+		}
+		text += "."
+		if less := n.BoundBytes - n.BoundWith(moreSamples); less >= MiB && n.Samples < moreSamples {
+			text += fmt.Sprintf(" With %d runs like these the limit would be about %s less.", moreSamples, Size(less))
+		}
+		out = append(out, aside(text))
+	}
+	if text := stressed(r); text != "" {
+		out = append(out, aside(text))
+	}
+	return out
+}
+
+// stressed says what the long run and that with half the processors showed; "" where
+// none was made.
+func stressed(r *fit.Result) string {
+	var parts []string
+	if t := r.Long; t != nil {
+		parts = append(parts, fmt.Sprintf("Ten times the load at %s: %s, %s needed without page cache.", Limit(t.LimitBytes), runText(*t), Size(t.NeededBytes)))
+	}
+	if t := r.Half; t != nil {
+		parts = append(parts, fmt.Sprintf("Half the processors at %s: %s.", Limit(t.LimitBytes), runText(*t)))
+	}
+	return strings.Join(parts, " ")
+}
+
+// runText is how a run went that memory did not fail.
+func runText(t fit.Trial) string {
+	text := string(t.Verdict)
+	if !t.Passed {
+		text = "too slow there, and not for want of memory"
+	}
+	if t.Measured.Load != nil && t.Throughput > 0 {
+		text += fmt.Sprintf(", %s req/s", Rate(t.Throughput))
+	}
+	return text
 }
 
 // asGiven is what the application needs as given: between two limits where

@@ -48,11 +48,17 @@ type FitJSON struct {
 	// RaisedFromBytes is the first limit at which a confirming run failed,
 	// so that it was raised.
 	RaisedFromBytes *int64 `json:"raisedFromBytes"`
-	// MarginBytes is the part of LimitBytes that was added to the smallest
-	// limit that passed; AsGivenFailsBytes the largest limit that failed as
-	// given, nil without one.
+	// MarginBytes is the part of LimitBytes that was added to what is needed on the
+	// average, or where that is not known to the smallest limit that passed;
+	// AsGivenFailsBytes the largest limit that failed as given, nil without one.
 	MarginBytes       int64  `json:"marginBytes"`
 	AsGivenFailsBytes *int64 `json:"asGivenFailsBytes"`
+	// Need is what the limit is made of, absent where the heap follows the limit.
+	// LongTrial and HalfTrial are the numbers of the runs with ten times the load and
+	// with half the processors; 0 where none was made.
+	Need      *needJSON `json:"need,omitempty"`
+	LongTrial int       `json:"longTrial,omitempty"`
+	HalfTrial int       `json:"halfTrial,omitempty"`
 	// Effects are what levers do by themselves, as far as trials tell.
 	Effects []effectJSON `json:"effects"`
 	Seed    uint64       `json:"seed"`
@@ -80,6 +86,21 @@ type FitJSON struct {
 type archiveJSON struct {
 	File        string `json:"file"`
 	TrainOption string `json:"trainOption"`
+}
+
+// needJSON is a fit.Need.
+type needJSON struct {
+	// MeanBytes is what runs need on the average, BoundBytes the upper tolerance
+	// bound: 99 % of runs need no more, with a confidence of 95 %. GrowthBytes is in both.
+	MeanBytes   int64 `json:"meanBytes"`
+	BoundBytes  int64 `json:"boundBytes"`
+	GrowthBytes int64 `json:"growthBytes"`
+	Samples     int   `json:"samples"`
+	// Deviation is the standard deviation of the logarithm of what is needed, Freedom
+	// its degrees of freedom, of which Assumed are no trials'.
+	Deviation float64 `json:"deviation"`
+	Freedom   float64 `json:"freedom"`
+	Assumed   float64 `json:"assumed"`
 }
 
 type machineJSON struct {
@@ -237,6 +258,15 @@ func NewFitJSON(r *fit.Result, failure error) FitJSON {
 	}
 	if r.RaisedFrom > 0 {
 		j.RaisedFromBytes = &r.RaisedFrom
+	}
+	if n := r.Need; n != nil {
+		j.Need = &needJSON{n.MeanBytes, n.BoundBytes, n.GrowthBytes, n.Samples, n.Deviation, n.Freedom, n.Assumed}
+	}
+	if r.Long != nil {
+		j.LongTrial = r.Long.Number
+	}
+	if r.Half != nil {
+		j.HalfTrial = r.Half.Number
 	}
 	if r.AsGivenFails > 0 {
 		j.AsGivenFailsBytes = &r.AsGivenFails

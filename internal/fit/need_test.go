@@ -1,0 +1,205 @@
+package fit
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"tare.dev/tare/internal/footprint"
+	"tare.dev/tare/internal/jvmopts"
+	"tare.dev/tare/internal/trial"
+)
+
+// needing is a trial that passed with a heap, of which so much was resident.
+func needing(phase Phase, xmx, limit, needed, heap, cache int64) Trial {
+	s := Setup{Options: []string{"-XX:+UseSerialGC", mibOption("-Xmx", xmx)}}
+	return Trial{Attempt{Phase: phase, Setup: s, LimitBytes: limit * mib}, Outcome{Passed: true, Verdict: trial.Passed, NeededBytes: needed * mib, CacheBytes: cache * mib,
+		PeakBytes: (needed + 40) * mib, Result: &trial.Result{Peak: &footprint.Footprint{Rows: []footprint.Row{{Owner: footprint.JavaHeap, ResidentBytes: heap * mib}}}}}}
+}
+
+func mibOption(name string, n int64) string { return name + mibDigits(n) + "m" }
+
+func mibDigits(n int64) string {
+	if n < 10 {
+		return string(rune('0' + n))
+	}
+	return mibDigits(n/10) + string(rune('0'+n%10))
+}
+
+// What is needed is what cannot be dropped with the heap full, and the page cache; from
+// trials with other heaps, too.
+func TestNeedOf(t *testing.T) {
+	s := &Search{found: Found{Trials: []Trial{needing(PhaseLever, 64, 200, 110, 60, 20), needing(PhaseLever, 48, 200, 95, 48, 24)}}}
+	setup := s.found.Trials[1].Setup
+	n, known := s.needOf(setup)
+	// 50 + 20 and 47 + 24 beside the heap of 48
+	if want := math.Sqrt(118*119) * mib; !known || n.Samples != 2 || math.Abs(float64(n.MeanBytes)-want) > 1 {
+		t.Errorf("%+v, %v: want a mean of %.1f MiB", n, known, want/mib)
+	}
+	// Nineteen degrees of freedom are assumed, so the deviation is nearly that.
+	if n.Freedom != needFreedom || n.Assumed != needFreedom-1 || math.Abs(n.Deviation-needSpread) > 0.001 {
+		t.Errorf("%+v", n)
+	}
+	if over := float64(n.BoundBytes) / float64(n.MeanBytes); over < 1.07 || over > 1.09 {
+		t.Errorf("the bound is %.3f of the mean", over)
+	}
+	if more := n.BoundWith(20); more >= n.BoundBytes || more <= n.MeanBytes {
+		t.Errorf("with more samples the bound is %d, now %d", more, n.BoundBytes)
+	}
+	if _, known := s.needOf(Setup{Options: []string{"-Xmx48m"}}); known {
+		t.Error("what no trial tells is known")
+	}
+}
+
+// What still grew is room beside the need, up to the JVM's own caps; the heap has its
+// own bound.
+func TestNeedHasRoomForGrowth(t *testing.T) {
+	made := needing(PhaseLever, 48, 200, 95, 48, 24)
+	made.Result.Peak.Flags = map[string]string{"ReservedCodeCacheSize": "16777216", "MaxMetaspaceSize": "18446744073709551615"}
+	made.Result.Peak.Rows = append(made.Result.Peak.Rows, footprint.Row{Owner: footprint.CodeCache, ResidentBytes: 15 * mib})
+	made.Result.Growth = []trial.Growth{{Of: string(footprint.CodeCache), Bytes: 4 * mib}, {Of: string(footprint.Metaspace), Bytes: 3 * mib},
+		{Of: string(footprint.JavaHeap), Bytes: 30 * mib}, {Of: trial.LiveSet, Bytes: 20 * mib}}
+	s := &Search{found: Found{Trials: []Trial{made}}}
+	if n, _ := s.needOf(made.Setup); n.GrowthBytes != 4*mib {
+		t.Errorf("room for %d MiB, want one of code and three of metaspace", n.GrowthBytes/mib)
+	}
+}
+
+// Limits that were tried correct what was measured.
+func TestNeedAgreesWithTrials(t *testing.T) {
+	base := needing(PhaseLever, 48, 200, 95, 48, 24)
+	killed := needing(PhaseRefine, 48, 126, 95, 48, 0)
+	killed.Passed, killed.Verdict = false, trial.OOMKilled
+	slow := killed
+	slow.Verdict = trial.TooSlow
+	less := needing(PhaseRefine, 48, 112, 95, 48, 24)
+	long := needing(PhaseLong, 48, 130, 104, 48, 0)
+	for name, c := range map[string]struct {
+		also Trial
+		want int64
+	}{
+		"killed above what was measured":          {killed, 126},
+		"too slow there, and memory had no part":  {slow, 119},
+		"enough below what was measured":          {less, 112},
+		"a longer run needed more":                {long, 128},
+		"below the recommendation nothing counts": {func() Trial { b := less; b.Phase = PhaseBelow; return b }(), 119},
+	} {
+		s := &Search{found: Found{Trials: []Trial{base, c.also}}}
+		if n, _ := s.needOf(base.Setup); (n.MeanBytes+mib/2)/mib != c.want {
+			t.Errorf("%s: %.1f MiB, want %d", name, float64(n.MeanBytes)/mib, c.want)
+		}
+	}
+}
+
+// Of runs with the limit that was found, no more fail than the bound says: one in a
+// hundred, where runs differ by the 2 % that are assumed or less.
+func TestFewRunsNeedMoreThanTheLimit(t *testing.T) {
+	for _, noise := range []float64{0.005, 0.01, 0.02} {
+		failed, made := 0, 0
+		for seed := range uint64(150) {
+			m := newModel(rand.New(rand.NewPCG(seed, 21)))
+			m.noise, m.soft, m.squeezes = noise, false, true
+			s := &Search{Trier: m, Levers: Levers, AmpleBytes: 2048 * mib, Baselines: DefaultBaselines, Confirmations: DefaultConfirmations, Margin: MarginByBound, Stress: true,
+				Facts: Facts{Release: jvmopts.ParseRelease("17.0.15")}}
+			f, err := s.Run(t.Context())
+			if err != nil {
+				t.Fatalf("seed %d: %v", seed, err)
+			}
+			if f.Need == nil {
+				continue
+			}
+			for range 40 {
+				o, err := m.Try(t.Context(), Attempt{Phase: PhaseConfirm, Setup: f.Setup, LimitBytes: f.LimitBytes})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if made++; o.Verdict == trial.OOMKilled {
+					failed++
+				}
+			}
+		}
+		t.Logf("noise %g: %d of %d runs failed", noise, failed, made)
+		if made < 3000 || float64(failed) > 0.01*float64(made) {
+			t.Errorf("noise %g: %d of %d runs failed", noise, failed, made)
+		}
+	}
+}
+
+// grown needs more in its long run, and lacks processors in that with half of them.
+type grown struct {
+	Trier
+	more  int64
+	phase Phase
+}
+
+func (g grown) Try(ctx context.Context, a Attempt) (Outcome, error) {
+	o, err := g.Trier.Try(ctx, a)
+	if err != nil || a.Phase != g.phase {
+		return o, err
+	}
+	if o.NeededBytes += g.more; o.NeededBytes+o.CacheBytes > a.LimitBytes {
+		o.NeededBytes, o.Passed, o.Verdict = a.LimitBytes, false, trial.OOMKilled
+	} else if a.Phase == PhaseHalf {
+		o.Passed, o.Verdict, o.AskedSpeed, o.AskedShare = false, trial.TooSlow, 100, 0.9
+	}
+	return o, nil
+}
+
+// The long run and the one with half the processors are part of the proof: memory that
+// lacks there raises the limit, a lack of processors does not.
+func TestStress(t *testing.T) {
+	for name, c := range map[string]struct {
+		more   int64
+		phase  Phase
+		raised bool
+	}{
+		"steady":                        {0, PhaseLong, false},
+		"grows within the limit":        {40 * mib, PhaseLong, false},
+		"grows beyond the limit":        {150 * mib, PhaseLong, true},
+		"slow with half the processors": {0, PhaseHalf, false},
+		"needs more with half of them":  {150 * mib, PhaseHalf, true},
+	} {
+		m := newModel(rand.New(rand.NewPCG(5, 1)))
+		m.squeezes, m.soft = true, false
+		search := func(t Trier) *Search {
+			return &Search{Trier: t, Levers: Levers, AmpleBytes: 1024 * mib, Baselines: 2, Confirmations: 5, Margin: MarginByBound, Stress: true, Facts: Facts{Release: jvmopts.ParseRelease("17.0.15")}}
+		}
+		f, err := search(grown{m, c.more, c.phase}).Run(t.Context())
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if (f.RaisedFrom > 0) != c.raised || f.Long == nil || f.Half == nil || f.Long.LimitBytes > f.LimitBytes || f.Half.LimitBytes > f.LimitBytes || len(f.Confirmations) != 5 {
+			t.Errorf("%s: raised from %d to %d MiB; long %v, half %v", name, f.RaisedFrom/mib, f.LimitBytes/mib, f.Long, f.Half)
+		}
+		if c.more > 0 && c.phase == PhaseLong && f.LimitBytes <= f.Trials[slices.IndexFunc(f.Trials, func(t Trial) bool { return t.Phase == PhaseLong })].LimitBytes {
+			t.Errorf("%s: the limit stays at %d MiB", name, f.LimitBytes/mib)
+		}
+		job := search(m)
+		if job.Job = true; c.more == 0 {
+			if f, err := job.Run(t.Context()); err != nil || f.Long != nil || f.Half == nil {
+				t.Errorf("a job: %v, long %v", err, f.Long)
+			}
+		}
+	}
+}
+
+// The phases of stress have their own load and processors.
+func TestStressedTrials(t *testing.T) {
+	spec := trial.Spec{Work: trial.Work{Warmup: 1000, Measured: 4000}, Duration: 10 * time.Second}
+	long, half, usual := spec, spec, spec
+	Attempt{Phase: PhaseLong}.stress(&long, 2)
+	Attempt{Phase: PhaseHalf}.stress(&half, 1)
+	Attempt{Phase: PhaseConfirm}.stress(&usual, 2)
+	if long.Work.Measured != 40000 || long.Duration != 100*time.Second || long.Work.Warmup != 1000 || long.Limits.CPUs != 0 {
+		t.Errorf("%+v", long.Work)
+	}
+	if half.Work.Measured != 2000 || half.Limits.CPUs != 0.5 {
+		t.Errorf("%+v", half)
+	}
+	if usual.Work != spec.Work || usual.Limits.CPUs != 0 {
+		t.Errorf("%+v", usual)
+	}
+}
