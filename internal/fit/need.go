@@ -111,14 +111,25 @@ func (s *Search) samples(setup Setup) []sample {
 		if !t.enough() {
 			continue
 		}
-		heap := min(ledgerOf(t, 0).heap(), t.NeededBytes)
-		if own := t.Setup.heapBytes(); own > 0 {
-			heap = min(heap, own)
-		}
-		out = append(out, sample{rest: t.NeededBytes - heap + s.cacheOf(t), growth: t.growth(), heap: heap})
+		out = append(out, sample{rest: s.used(t) - t.heapTouched(), growth: t.growth(), heap: t.heapTouched()})
 	}
 	return out
 }
+
+// used is what a trial that had enough memory needed, with the heap as full as it was.
+func (s *Search) used(t Trial) int64 { return min(t.LimitBytes, t.NeededBytes+s.cacheOf(t)) }
+
+// heapTouched is what is resident of a trial's heap, heapUntouched what may become so
+// where its setup sizes the heap.
+func (t Trial) heapTouched() int64 {
+	heap := min(ledgerOf(t, 0).heap(), t.NeededBytes)
+	if own := t.Setup.heapBytes(); own > 0 {
+		heap = min(heap, own)
+	}
+	return heap
+}
+
+func (t Trial) heapUntouched() int64 { return max(0, t.Setup.heapBytes()-t.heapTouched()) }
 
 // like are the trials whose setup differs from another one in the size of the heap at
 // most; baselines had more memory than they could use.
@@ -201,8 +212,8 @@ func containsSetup(setups []Setup, s Setup) bool {
 }
 
 // correction is what the need by measurement is multiplied with, so that it agrees with
-// the limits that were tried: no more than the smallest that was enough, and no less
-// than the largest that was not.
+// the limits that were tried: no more than the smallest that was enough (and the heap that
+// was not touched there), and no less than the largest that was not.
 func (s *Search) correction(setup Setup) float64 {
 	measured := math.Exp(mean(s.needs(setup)))
 	growth := s.growthOf(setup)
@@ -214,11 +225,11 @@ func (s *Search) correction(setup Setup) float64 {
 		of := func(bytes int64) float64 { return float64(bytes-growth) / measured }
 		switch {
 		case t.Phase == PhaseLong && t.enough(): // what it grew by is no guess
-			lacked = max(lacked, of(t.NeededBytes+s.cacheOf(t)+max(0, setup.heapBytes()-ledgerOf(t, 0).heap())))
+			lacked = max(lacked, of(s.used(t)+t.heapUntouched()))
 		case t.lacksMemory():
 			lacked = max(lacked, of(t.LimitBytes))
 		case t.enough() && t.ofTheLoad():
-			enough = min(enough, of(t.LimitBytes))
+			enough = min(enough, of(t.LimitBytes+t.heapUntouched()))
 		}
 	}
 	return max(lacked, min(1, enough))
