@@ -161,10 +161,10 @@ func (s *Search) beside(ctx context.Context, slow Trial) (*trial.Measured, error
 func (s *Search) findAsGiven(ctx context.Context) error {
 	s.cacheShare = usualCache
 	p := point{at: s.found.Baseline}
-	goal, most := narrowing{phase: PhaseAsGiven, share: coarse, guess: s.guessAsGiven(), needs: s.heapFixed()}, givenTrials
+	goal, most := narrowing{phase: PhaseAsGiven, share: coarse, guess: s.bounded(s.overMean(s.guessAsGiven())), needs: s.heapFixed()}, givenTrials
 	if len(s.Levers) == 0 {
 		goal.share, most = s.fine(), s.room()
-		goal.guess, goal.near = cmp.Or(s.GuessBytes, goal.guess), s.GuessBytes > 0 || s.CacheBytes > 0
+		goal.guess, goal.near = cmp.Or(s.GuessBytes, s.guessAsGiven()), s.GuessBytes > 0 || s.CacheBytes > 0
 	}
 	p, err := s.narrow(ctx, p, goal, most)
 	s.best = p
