@@ -203,3 +203,29 @@ func TestStressedTrials(t *testing.T) {
 		t.Errorf("%+v", usual)
 	}
 }
+
+// A lever of the user's that does nothing is not kept because one trial happened to need
+// a little less than another.
+func TestChanceIsNoSaving(t *testing.T) {
+	idle := Lever{ID: "idle", Name: "idle", Own: true, Env: []string{"IDLE=1"}, Blind: true, Slows: true}
+	const runs = 200
+	kept := 0
+	for seed := range uint64(runs) {
+		m := newModel(rand.New(rand.NewPCG(seed, 5)))
+		m.noise, m.squeezes = 0.02, true
+		s := &Search{Trier: m, Levers: []Lever{idle}, AmpleBytes: 2048 * mib, Baselines: DefaultBaselines, Confirmations: 1, Margin: MarginByBound, Facts: Facts{Release: jvmopts.ParseRelease("17.0.15")}}
+		f, err := s.Run(t.Context())
+		if err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		if f.Levers[0].Trial == 0 {
+			t.Errorf("seed %d: not tried: %s", seed, f.Levers[0].Reason)
+		}
+		if f.Levers[0].Kept {
+			kept++
+		}
+	}
+	if kept > runs/10 {
+		t.Errorf("a lever that does nothing was kept in %d of %d fits", kept, runs)
+	}
+}

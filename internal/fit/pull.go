@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/aclements/go-moremath/stats"
+
 	"tare.dev/tare/internal/footprint"
 	"tare.dev/tare/internal/trial"
 )
@@ -197,7 +199,7 @@ func (s *Search) pullTogether(ctx context.Context, levers []Lever) error {
 	if err != nil {
 		return err
 	}
-	reason := s.refuse(t)
+	reason := s.refuse(t, added)
 	switch i := culprit(added, t); {
 	case reason == "":
 		s.keep(added, t)
@@ -492,7 +494,7 @@ func gcShareOf(t Trial) float64 {
 }
 
 // refuse says why a trial's levers are not kept, or "".
-func (s *Search) refuse(t Trial) string {
+func (s *Search) refuse(t Trial, added []LeverResult) string {
 	if !t.Passed && !(t.SlowElsewhere && s.noDearer(t)) {
 		return fmt.Sprintf("%s at %d MiB", t.Verdict, t.LimitBytes/mib)
 	}
@@ -500,13 +502,30 @@ func (s *Search) refuse(t Trial) string {
 		return "the code cache was full"
 	}
 	before, after := s.predict(s.best.at), s.predict(t)
-	if before-after < leastBytes/2 && !s.gains(t) {
+	switch saved := before - after; {
+	case s.gains(t):
+	case saved < leastBytes/2:
 		return "no less was needed with it"
+	case unforeseen(added) && saved < s.chance(before):
+		return fmt.Sprintf("%s less were needed with it, and trials of the same differ by %s", mibText(saved), mibText(s.chance(before)))
 	}
 	if ok, reason := s.worth(before, after, point{setup: t.Setup, at: t}); !ok {
 		return reason
 	}
 	return ""
+}
+
+// unforeseen says that nothing foresees that levers save memory: what trials tell of
+// them may be chance.
+func unforeseen(added []LeverResult) bool {
+	return len(added) > 0 && !slices.ContainsFunc(added, func(r LeverResult) bool { return r.Lever.bound != nil })
+}
+
+// chance is by how much the needs of two trials of the same setup differ at most, with
+// the confidence of cost bounds.
+func (s *Search) chance(need int64) int64 {
+	deviation, freedom, _ := s.needDeviation()
+	return int64(stats.InvCDF(stats.TDist{V: freedom})(costConfidence) * math.Sqrt2 * deviation * float64(need))
 }
 
 // keep makes the levers part of the best point.
@@ -580,7 +599,7 @@ func (s *Search) tightenHeap(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if reason := s.refuse(t); reason != "" {
+		if reason := s.refuse(t, nil); reason != "" {
 			result.Reason, tooSmall = fmt.Sprintf("with %d MiB: %s", next/mib, reason), next
 			continue
 		}
