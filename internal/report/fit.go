@@ -149,7 +149,7 @@ func stressed(r *fit.Result) string {
 		parts = append(parts, fmt.Sprintf("Ten times the load at %s: %s, %s needed without page cache.", Limit(t.LimitBytes), runText(*t), Size(t.NeededBytes)))
 	}
 	if t := r.Half; t != nil {
-		parts = append(parts, fmt.Sprintf("Half the processors at %s: %s.", Limit(t.LimitBytes), runText(*t)))
+		parts = append(parts, fmt.Sprintf("Half the processors at %s: %s. So the limit holds for this load on machines down to half as fast.", Limit(t.LimitBytes), runText(*t)))
 	}
 	return strings.Join(parts, " ")
 }
