@@ -229,69 +229,22 @@ func (g narrowing) low(p point) int64 {
 	return max(p.fails, floorBytes, min(p.limit()-mib, sure))
 }
 
-// findLimit finds the limit for all levers that were kept. Where their heap is fixed and
-// the page cache that they need was measured, that is the bound of what they need; else
-// it is looked for by trials.
+// findLimit finds what is needed with all levers that were kept: where a trial told of the
+// page cache, from what they needed with room, else from what is foreseen.
 func (s *Search) findLimit(ctx context.Context) error {
 	s.expect(reserve)
-	if s.best.setup.empty() || !s.fixesHeap(s.best.setup) || len(s.squeezed(s.best.setup)) == 0 {
-		g := narrowing{phase: PhaseRefine, share: s.fine(), guess: s.predict(s.best.at), needs: s.fixesHeap(s.best.setup)}
-		var err error
-		s.best, err = s.narrow(ctx, s.best, g, s.room())
-		return err
+	g := narrowing{phase: PhaseRefine, share: s.fine(), guess: s.predict(s.best.at), needs: s.fixesHeap(s.best.setup)}
+	if n, known := s.needOf(s.best.setup); known && g.needs && !s.best.setup.empty() {
+		g.share, g.guess = max(g.share, needTolerance), s.bounded(n.MeanBytes)
 	}
-	if err := s.tryBound(ctx); err != nil {
-		return err
-	}
-	return s.tryBelow(ctx)
+	var err error
+	s.best, err = s.narrow(ctx, s.best, g, s.room())
+	return err
 }
 
-// mostBounds is how many limits at the bound are tried before the proof, mostBelow how
-// many below it.
-const mostBounds, mostBelow = 3, 3
-
-// tryBound makes a trial at the bound of what is needed, and at higher ones while memory
-// lacks there: what was measured was too little then.
-func (s *Search) tryBound(ctx context.Context) error {
-	for range mostBounds {
-		if s.room() == 0 {
-			return nil
-		}
-		n, _ := s.needOf(s.best.setup)
-		t, err := s.try(ctx, Attempt{Phase: PhaseRefine, Setup: s.best.setup, LimitBytes: s.bounded(n.BoundBytes)})
-		if err != nil {
-			return err
-		}
-		if t.enough() {
-			s.best.at = t
-			return nil
-		}
-		s.best.fails = max(s.best.fails, t.LimitBytes)
-	}
-	return nil
-}
-
-// tryBelow makes trials below what is needed on the average, until memory lacks: each
-// that does not says that what was measured was too much.
-func (s *Search) tryBelow(ctx context.Context) error {
-	for i := range mostBelow {
-		n, _ := s.needOf(s.best.setup)
-		below := s.bounded(int64((1 - wrongNeed - lessNeed*float64(i)) * float64(n.MeanBytes)))
-		if s.room() == 0 || below <= s.best.fails || below >= s.best.limit() {
-			return nil
-		}
-		t, err := s.try(ctx, Attempt{Phase: PhaseRefine, Setup: s.best.setup, LimitBytes: below})
-		if err != nil {
-			return err
-		}
-		if !t.enough() {
-			s.best.fails = below
-			return nil
-		}
-		s.best.at = t
-	}
-	return nil
-}
+// needTolerance is how near the limits that had enough and lacked memory are brought
+// together where the limit is a bound of the need: what runs differ by comes on top.
+const needTolerance = 0.03
 
 // bounded is a limit in whole MiB that can be tried.
 func (s *Search) bounded(limit int64) int64 {

@@ -20,9 +20,6 @@ const (
 	// they lack of needFreedom.
 	needSpread  = 0.02
 	needFreedom = 20
-	// wrongNeed is how far a limit just below what trials needed on the average lies
-	// below that, and lessNeed how much further down the next ones go.
-	wrongNeed, lessNeed = 0.03, 0.05
 )
 
 // Need is what a setup needs, by all trials that tell.
