@@ -45,7 +45,7 @@ func openRecorder(ctx context.Context, c cell, cache, dir string, port int, run 
 		SLO: conf.SLO.String(), AmpleBytes: conf.AmpleBytes, Nested: fit.NestedJars(conf.Command.Jar()), ReadAheadBytes: conf.ReadAheadBytes}
 	h.Load.Targets = withoutPlace(h.Load.Targets, cache, port)
 	file := filepath.Join(dir, c.String()+bankSuffix)
-	r := &recorder{config: conf, dir: filepath.Join(dir, c.String()), note: note}
+	r := &recorder{config: conf, dir: filepath.Join(cache, "archives", "bench-fit", c.String()), note: note}
 	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
 		if h.Work, err = r.measureWork(ctx); err != nil {
 			return nil, err
