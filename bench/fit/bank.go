@@ -1,16 +1,13 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"compress/gzip"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -18,6 +15,7 @@ import (
 	"tare.dev/tare/internal/fit"
 	"tare.dev/tare/internal/footprint"
 	"tare.dev/tare/internal/load"
+	"tare.dev/tare/internal/records"
 	"tare.dev/tare/internal/trial"
 )
 
@@ -113,59 +111,51 @@ type bank struct {
 
 const bankSuffix, packedSuffix = ".jsonl", ".jsonl.gz"
 
-// readBank reads a bank, compressed or not. A last line that was cut off is left out;
-// whole is how many bytes go before it.
-func readBank(name string) (b *bank, whole int64, err error) {
+// readBank reads a bank, compressed or not.
+func readBank(name string) (*bank, error) {
 	f, err := os.Open(name)
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	defer f.Close()
 	var r io.Reader = f
 	if strings.HasSuffix(name, packedSuffix) {
 		if r, err = gzip.NewReader(f); err != nil {
-			return nil, 0, fmt.Errorf("bank %s: %w", name, err)
+			return nil, fmt.Errorf("bank %s: %w", name, err)
 		}
 	}
-	b, whole, err = parseBank(r)
-	if err != nil {
-		return nil, 0, fmt.Errorf("bank %s: %w", name, err)
-	}
-	return b, whole, nil
+	return parseBank(r, name)
 }
 
-func parseBank(r io.Reader) (b *bank, whole int64, err error) {
-	b = &bank{}
-	lines := bufio.NewReaderSize(r, 1<<16)
-	for n := 1; ; n++ {
-		text, err := lines.ReadBytes('\n')
-		if errors.Is(err, io.EOF) {
-			if b.head.Java == "" {
-				return nil, 0, errors.New("it has no head")
-			}
-			return b, whole, nil
-		}
-		if err != nil {
-			return nil, 0, err
-		}
-		var l line
-		d := json.NewDecoder(bytes.NewReader(text))
-		d.DisallowUnknownFields()
-		if err := d.Decode(&l); err != nil {
-			return nil, 0, fmt.Errorf("line %d: %w", n, err)
-		}
-		if (n == 1) != (l.Head != nil) {
-			return nil, 0, fmt.Errorf("line %d: the first line is the head, and no other is", n)
-		}
-		if err := b.add(l); err != nil {
-			return nil, 0, fmt.Errorf("line %d: %w", n, err)
-		}
-		whole += int64(len(text))
+func parseBank(r io.Reader, name string) (*bank, error) {
+	b := &bank{}
+	if err := records.Read(r, name, b.addLine); err != nil {
+		return nil, err
 	}
+	if b.head.Java == "" {
+		return nil, fmt.Errorf("bank %s: it has no head", name)
+	}
+	return b, nil
+}
+
+// addLine adds a line of a bank as it is written.
+func (b *bank) addLine(text []byte) error {
+	var l line
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&l); err != nil {
+		return err
+	}
+	if (b.head.Java == "") != (l.Head != nil) {
+		return errors.New("the first line is the head, and no other is")
+	}
+	return b.add(l)
 }
 
 func (b *bank) add(l line) error {
 	switch {
+	case l.Head != nil && l.Head.Java == "":
+		return errors.New("a head without a JDK")
 	case l.Head != nil:
 		b.head = *l.Head
 	case l.Trial != nil:
@@ -222,48 +212,29 @@ func compareSpeed(a, b *trial.Result) int {
 // bankFile is a bank that is being recorded.
 type bankFile struct {
 	*bank
-	file *os.File
+	file *records.File
 }
 
 // openBank opens a bank to go on with, or begins it with a head.
 func openBank(name string, h head) (*bankFile, error) {
-	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-		return nil, err
-	}
-	b, whole, err := readBank(name)
-	begins := errors.Is(err, fs.ErrNotExist)
-	if err != nil && !begins {
-		return nil, err
-	}
-	file, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o644)
+	b := &bank{}
+	file, err := records.Open(name, b.addLine)
 	if err != nil {
 		return nil, err
 	}
 	f := &bankFile{b, file}
-	if begins {
-		f.bank = &bank{}
+	if b.head.Java == "" {
 		return f, f.keep(line{Head: &h})
 	}
 	if b.head.Java != h.Java || !slices.Equal(b.head.Command, h.Command) {
 		return nil, errors.Join(fmt.Errorf("bank %s is of %s on JDK %s, and this is %s on JDK %s: begin another one", name, b.head.Command, b.head.Java, h.Command, h.Java), file.Close())
 	}
-	if err := file.Truncate(whole); err != nil {
-		return nil, errors.Join(err, file.Close())
-	}
-	_, err = file.Seek(whole, io.SeekStart)
-	return f, err
+	return f, nil
 }
 
 // keep adds a line, which outlives a kill when it returns.
 func (f *bankFile) keep(l line) error {
-	text, err := json.Marshal(l)
-	if err != nil {
-		return err
-	}
-	if _, err := f.file.Write(append(text, '\n')); err != nil {
-		return fmt.Errorf("bank %s: %w", f.file.Name(), err)
-	}
-	if err := f.file.Sync(); err != nil {
+	if err := f.file.Append(l); err != nil {
 		return fmt.Errorf("bank %s: %w", f.file.Name(), err)
 	}
 	return f.add(l)
@@ -293,15 +264,23 @@ func pack(from, to string) error {
 // trial that failed.
 const logLines = 3
 
-// slim is a result without what no search reads.
-func slim(r *trial.Result) *trial.Result {
+// slim is a result without what no search reads, and without the folders of the machine.
+func slim(r *trial.Result, folders ...string) (*trial.Result, error) {
 	s := *r
 	s.Log = nil
 	if !r.Passed() {
 		s.Log = r.Log[max(0, len(r.Log)-logLines):]
 	}
 	s.Peak, s.End = slimFootprint(r.Peak), slimFootprint(r.End)
-	return &s
+	text, err := json.Marshal(s)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range folders {
+		text = bytes.ReplaceAll(text, []byte(f+"/"), nil)
+	}
+	var out trial.Result
+	return &out, json.Unmarshal(text, &out)
 }
 
 // slimFootprint keeps rows, flags and heap, and of the parts of rows those of threads,

@@ -19,6 +19,8 @@ type figures struct {
 	others  []float64
 	real    []answer
 	replays []replay // that count
+	// drawn is how many trials each of theirs was drawn from.
+	drawn []float64
 	// modelled is how many replays do not count, for the model answered too much of them.
 	modelled int
 	// unanswered are those without a limit, by what they said.
@@ -58,7 +60,7 @@ func figuresOf(r *replayed, searches int) (figures, error) {
 			f.modelled++
 			continue
 		}
-		f.replays = append(f.replays, rep)
+		f.replays, f.drawn = append(f.replays, rep), append(f.drawn, rep.pools...)
 		if rep.Failure != "" {
 			f.unanswered[failureKind(rep.Failure)]++
 		}

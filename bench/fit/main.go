@@ -19,7 +19,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -160,9 +159,9 @@ func (b bench) run(ctx context.Context) error {
 
 // open reads the bank of a cell: the one that is recorded here, or else the packed one.
 func (b bench) open(c cell) (*replayed, error) {
-	bank, _, err := readBank(filepath.Join(b.dir, c.String()+bankSuffix))
+	bank, err := readBank(filepath.Join(b.dir, c.String()+bankSuffix))
 	if errors.Is(err, os.ErrNotExist) {
-		bank, _, err = readBank(filepath.Join(b.packed, "bank-"+c.String()+packedSuffix))
+		bank, err = readBank(filepath.Join(b.packed, "bank-"+c.String()+packedSuffix))
 	}
 	if err != nil {
 		return nil, err
@@ -254,13 +253,4 @@ func (r *recorder) round(ctx context.Context, end time.Time, fits int) error {
 		}
 	}
 	return nil
-}
-
-// median is that of some sizes in bytes, in MiB.
-func median(bytes []int64) float64 {
-	var out []float64
-	for _, b := range slices.Sorted(slices.Values(bytes)) {
-		out = append(out, float64(b)/mib)
-	}
-	return results.Median(out)
 }

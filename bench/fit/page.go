@@ -51,9 +51,9 @@ func writeBanks(t *strings.Builder, all []figures) {
 
 // writeReal tells of the fits that were made for real.
 func writeReal(t *strings.Builder, all []figures) {
-	t.WriteString("## Real fits\n\nEach with the defaults of `tare fit` but for its load; in brackets the trials before the proof and in it.\n\n| cell | recommended | as given | minutes |\n|---|---|---|---|\n")
+	t.WriteString("## Real fits\n\nEach with the defaults of `tare fit` but for its load; in brackets the trials before the proof and in it. Others is as above, the median of a fit.\n\n| cell | recommended | as given | minutes | others |\n|---|---|---|---|---|\n")
 	for _, f := range all {
-		var limits, given, minutes []string
+		var limits, given, minutes, others []string
 		for _, a := range f.real {
 			limit := fmt.Sprintf("%d (%d + %d)", a.LimitBytes/mib, a.Search, a.Proof)
 			if a.Failure != "" {
@@ -62,8 +62,12 @@ func writeReal(t *strings.Builder, all []figures) {
 			limits = append(limits, limit)
 			given = append(given, fmt.Sprint(a.AsGivenBytes/mib))
 			minutes = append(minutes, fmt.Sprintf("%.0f", a.Took.Minutes()))
+			others = append(others, fmt.Sprintf("%.2f", a.Others))
 		}
-		fmt.Fprintf(t, "| %s | %s | %s | %s |\n", f.cell, strings.Join(limits, ", "), strings.Join(given, ", "), strings.Join(minutes, ", "))
+		if len(f.real) == 0 {
+			limits = []string{"not measured"}
+		}
+		fmt.Fprintf(t, "| %s | %s | %s | %s | %s |\n", f.cell, strings.Join(limits, ", "), strings.Join(given, ", "), strings.Join(minutes, ", "), strings.Join(others, ", "))
 	}
 	t.WriteString("\n")
 }
@@ -79,15 +83,15 @@ func (c cell) goalWithin() float64 {
 // writeReplays tells how far apart answers are.
 func writeReplays(t *strings.Builder, all []figures) {
 	t.WriteString("## Replayed searches: how steady\n\nThe goal is that 19 of 20 answers are within 5 % of the median, within 8 % with a noisy neighbour or at half a processor; that there is none without an answer, " +
-		"and none above as given.\n\n" +
-		"| cell | searches | not counted | without an answer | above as given | median | 2.5 % … 97.5 % | as given | within 5 % | within 8 % | goal |\n|---|---:|---:|---:|---:|---:|---|---:|---:|---:|---|\n")
+		"and none above as given. Drawn from is the number of recorded trials that a trial of a search was drawn from: where that is one or two, answers are nearer to each other than they would be for real.\n\n" +
+		"| cell | searches | not counted | drawn from | without an answer | above as given | median | 2.5 % … 97.5 % | as given | within 5 % | within 8 % | goal |\n|---|---:|---:|---|---:|---:|---:|---|---:|---:|---:|---|\n")
 	for _, f := range all {
 		answers := f.answered()
 		limits := of(answers, limitOf)
 		none := len(f.replays) - len(answers)
 		share := within(limits, f.cell.goalWithin())
 		reached := len(answers) > 0 && share >= steadyShare && none == 0 && above(answers) == 0
-		fmt.Fprintf(t, "| %s | %d | %d | %d | %d | %.0f | %.0f … %.0f | %.0f | %.1f %% | %.1f %% | %s |\n", f.cell, len(f.replays)+f.modelled, f.modelled, none, above(answers),
+		fmt.Fprintf(t, "| %s | %d | %d | %s | %d | %d | %.0f | %.0f … %.0f | %.0f | %.1f %% | %.1f %% | %s |\n", f.cell, len(f.replays)+f.modelled, f.modelled, results.Spread(f.drawn, "%.0f"), none, above(answers),
 			results.Median(limits), quantile(limits, 0.025), quantile(limits, 0.975), results.Median(of(answers, givenOf)),
 			100*within(limits, steadyWithin), 100*within(limits, looseWithin), results.Reached(reached))
 	}

@@ -22,6 +22,7 @@ import (
 type recorder struct {
 	*bankFile
 	config fit.Config
+	cache  string
 	dir    string // of class archives and extracted jars
 	note   func(format string, a ...any)
 	// fit is the number of the fit under way, 0 without one; archive the number of
@@ -45,7 +46,7 @@ func openRecorder(ctx context.Context, c cell, cache, dir string, port int, run 
 		SLO: conf.SLO.String(), AmpleBytes: conf.AmpleBytes, Nested: fit.NestedJars(conf.Command.Jar()), ReadAheadBytes: conf.ReadAheadBytes}
 	h.Load.Targets = withoutPlace(h.Load.Targets, cache, port)
 	file := filepath.Join(dir, c.String()+bankSuffix)
-	r := &recorder{config: conf, dir: filepath.Join(cache, "archives", "bench-fit", c.String()), note: note}
+	r := &recorder{config: conf, cache: cache, dir: filepath.Join(cache, "archives", "bench-fit", c.String()), note: note}
 	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
 		if h.Work, err = r.measureWork(ctx); err != nil {
 			return nil, err
@@ -151,7 +152,9 @@ func (r *recorder) try(ctx context.Context, a fit.Attempt, why string) (fit.Outc
 	if err != nil {
 		return o, err
 	}
-	m.Result = slim(o.Result)
+	if m.Result, err = slim(o.Result, r.cache, r.config.Dir); err != nil {
+		return o, err
+	}
 	return o, r.keep(line{Trial: &m})
 }
 

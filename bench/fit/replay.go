@@ -30,6 +30,8 @@ import (
 //     model up to limitsApart, nor where both sides did alike.
 //   - Beyond the recorded limits the outermost answer: a model unless those below failed,
 //     or those above have a heap of a fixed size.
+//   - Where all recorded trials needed more than the limit, the kernel kills, or of a heap
+//     that follows the limit the nearest answers.
 const (
 	// sizesApart and leastApart are how far sizes may be apart, as a share and in bytes.
 	sizesApart, leastApart = 0.1, 3 * mib
@@ -224,17 +226,18 @@ func (r *replayed) poolOf(s fit.Setup, limit int64, squeeze bool) pool {
 			p.above = append(p.above, c)
 		}
 	}
-	if p.size() == 0 { // all of them needed more than the limit
+	fixed := slices.ContainsFunc(s.Options, func(o string) bool { return strings.HasPrefix(o, heapSize) })
+	switch {
+	case p.size() == 0: // all of them needed more than the limit
 		for _, c := range all {
+			if fixed { // a heap that follows the limit may need less
+				c = c.killed(limit)
+			}
 			if c.at == low || c.at == high {
 				p.above = append(p.above, c)
 			}
 		}
 		p.share, p.modelled = 1, true
-		return p
-	}
-	fixed := s.Jar != "" || slices.ContainsFunc(s.Options, func(o string) bool { return strings.HasPrefix(o, heapSize) })
-	switch {
 	case len(p.below) == 0:
 		p.share = 1
 		p.modelled = p.modelled || high > limit+near && !all1(p.above, failed)
@@ -258,6 +261,15 @@ func all1(of []candidate, holds func(candidate) bool) bool {
 func (c candidate) enough() bool { return !failedByMemory(c.Result) }
 
 func failed(c candidate) bool { return failedByMemory(c.Result) }
+
+// killed is the trial as one that the kernel ended at a limit.
+func (c candidate) killed(limit int64) candidate {
+	m, res := *c.made, *c.Result
+	res.Verdict, res.Evidence = trial.OOMKilled, []string{"it needed more than the limit when it was recorded"}
+	res.Ended, res.Load, res.NeededBytes, res.PeakBytes = true, nil, limit-c.moved, limit-c.moved
+	m.Result, c.made = &res, &m
+	return c
+}
 
 // failedByMemory says that a trial failed, and was not just slow or answered badly.
 func failedByMemory(r *trial.Result) bool {
@@ -285,6 +297,7 @@ type replayer struct {
 	rng *rand.Rand
 	// asked and modelled count trials and training runs.
 	asked, modelled int
+	pools           []float64 // how many trials each was drawn from
 	trained         *training
 	training        time.Duration
 	// wanted is told what is asked for, and how many trials may answer; nil is nobody.
@@ -305,6 +318,7 @@ type want struct {
 func (r *replayer) Try(_ context.Context, a fit.Attempt) (fit.Outcome, error) {
 	p := r.poolOf(a.Setup, a.LimitBytes, a.Squeeze)
 	r.count(p.modelled)
+	r.pools = append(r.pools, float64(p.size()))
 	if r.wanted != nil {
 		w := want{byWant, a.Phase, a.Setup, a.LimitBytes, a.Squeeze, nil}
 		if usesArchive(a.Setup) {
@@ -406,6 +420,7 @@ type replay struct {
 	seed uint64
 	answer
 	modelled float64 // share of its trials
+	pools    []float64
 }
 
 // counts says that it was answered from the bank and not from the model.
@@ -424,5 +439,5 @@ func (r *replayed) run(seed uint64, observe func(fit.Event), wanted func(want, i
 	}
 	a := answerOf(found, err)
 	a.Took += t.training
-	return replay{seed, a, float64(t.modelled) / float64(max(1, t.asked))}, nil
+	return replay{seed, a, float64(t.modelled) / float64(max(1, t.asked)), t.pools}, nil
 }
