@@ -203,3 +203,11 @@ func quantile(values []float64, q float64) float64 {
 	sorted := slices.Sorted(slices.Values(values))
 	return sorted[max(0, int(math.Ceil(q*float64(len(sorted))))-1)]
 }
+
+// sameLevers is the share of answers with the kind of setup that most have.
+func sameLevers(answers []replay) float64 {
+	if len(answers) == 0 {
+		return 0
+	}
+	return float64(len(commonest(answers))) / float64(len(answers))
+}

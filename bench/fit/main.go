@@ -181,8 +181,7 @@ func (b bench) traceAll() error {
 		}
 		rep, err := r.run(b.trace, func(e fit.Event) {
 			if o := e.Outcome; o != nil {
-				speed, _ := o.Result.Load.Throughput()
-				fmt.Fprintf(b.out, "  %s: %s, needed %d MiB, cache %d MiB, %.0f/s\n    %s\n", e.Attempt, o.Verdict, o.NeededBytes/mib, o.CacheBytes/mib, speed, strings.Join(o.Result.Evidence, "; "))
+				fmt.Fprintf(b.out, "  %s: %s\n", e.Attempt, outcomeText(o))
 			}
 			if e.Note != "" {
 				fmt.Fprintf(b.out, "  %s\n", e.Note)
@@ -195,6 +194,22 @@ func (b bench) traceAll() error {
 			rep.Search, rep.Proof, 100*rep.modelled, rep.Failure)
 	}
 	return nil
+}
+
+// outcomeText tells of a trial what the search looks at.
+func outcomeText(o *fit.Outcome) string {
+	text := string(o.Verdict)
+	if o.SlowElsewhere {
+		text += " elsewhere"
+	}
+	text += fmt.Sprintf(", needed %d MiB, cache %d MiB", o.NeededBytes/mib, o.CacheBytes/mib)
+	if cost, measured := o.Result.AnswerCost(); measured {
+		text += fmt.Sprintf(", %.0f/s at %.2f ms of processor time", o.Throughput, cost.Seconds()*1000)
+	}
+	if len(o.Result.Evidence) > 0 {
+		text += "\n    " + strings.Join(o.Result.Evidence, "; ")
+	}
+	return text
 }
 
 // recordedEach is how many trials are recorded of one cell before the next.
