@@ -112,15 +112,21 @@ func bankOf(t *testing.T, trials ...*made) *replayed {
 	return r
 }
 
+// at is a trial at a limit that was reached.
 func at(limit int64, res *trial.Result, options ...string) *made {
+	if res.Passed() {
+		res.PeakBytes = limit * mib
+	}
 	return &made{Phase: fit.PhaseRefine, Setup: fit.Setup{Options: options}, LimitBytes: limit * mib, Result: res}
 }
 
 func TestPools(t *testing.T) {
 	serial := func(heap string) []string { return []string{"-XX:+UseSerialGC", heap} }
+	unreached := at(400, passing(100, 80*mib), serial("-Xmx30m")...)
+	unreached.Result.PeakBytes = 119 * mib
 	r := bankOf(t,
 		at(96, killed(), serial("-Xmx20m")...), at(100, killed(), serial("-Xmx20m")...), at(104, passing(100, 80*mib), serial("-Xmx20m")...),
-		at(105, passing(100, 80*mib), serial("-Xmx20m")...), at(150, passing(100, 110*mib), serial("-Xmx20m")...))
+		at(105, passing(100, 80*mib), serial("-Xmx20m")...), at(150, passing(100, 110*mib), serial("-Xmx20m")...), at(90, passing(100, 60*mib), serial("-Xmx30m")...), unreached)
 	for _, c := range []struct {
 		name         string
 		limit        int64
@@ -132,28 +138,26 @@ func TestPools(t *testing.T) {
 		{"between limits, the nearer more often", 101, serial("-Xmx20m"), 1, 2, 0.25, false},
 		{"its order does not matter", 101, []string{"-Xmx20m", "-XX:+UseSerialGC"}, 1, 2, 0.25, false},
 		{"a heap a little larger needs as much more", 102, serial("-Xmx21m"), 1, 2, 0.25, false},
-		{"another heap is modelled", 121, serial("-Xmx40m"), 1, 2, 0.25, true},
+		{"a limit that was never reached", 120, serial("-Xmx30m"), 1, 0, 0, false},
+		{"another heap is modelled", 111, serial("-Xmx50m"), 1, 0, 0, true},
 		{"far below, all fail", 50, serial("-Xmx20m"), 0, 1, 1, false},
 		{"far above, with a fixed heap", 400, serial("-Xmx20m"), 1, 0, 0, false},
 		{"far apart, and both passed; one of them needed more", 109, serial("-Xmx20m"), 2, 0, 0, false},
 		{"another kind is modelled", 101, append(serial("-Xmx20m"), "-Xss512k"), 1, 2, 0.25, true},
 	} {
-		p := r.poolOf(fit.Setup{Options: c.options}, c.limit*mib, false)
+		p := r.poolOf(fit.Setup{Options: c.options}, c.limit*mib)
 		if len(p.below) != c.below || len(p.above) != c.above || p.share != c.share || p.modelled != c.modelled {
 			t.Errorf("%s: %d below and %d above, share %g, modelled %v", c.name, len(p.below), len(p.above), p.share, p.modelled)
 		}
 	}
 	r = bankOf(t, at(100, passing(100, 80*mib), "-Xmx20m"))
-	p := r.poolOf(fit.Setup{Options: []string{"-Xmx20m"}}, 70*mib, false)
+	p := r.poolOf(fit.Setup{Options: []string{"-Xmx20m"}}, 70*mib)
 	if o := r.judge(p.draw(rand.New(rand.NewPCG(1, 1))), fit.Attempt{LimitBytes: 70 * mib}); o.Verdict != trial.OOMKilled || o.NeededBytes > 70*mib || !p.modelled {
 		t.Errorf("with less than it needed: %s, needed %d, modelled %v", o.Verdict, o.NeededBytes, p.modelled)
 	}
 	r = bankOf(t, at(100, killed(), serial("-Xmx20m")...), at(104, passing(100, 80*mib), serial("-Xmx20m")...))
-	if p := r.poolOf(fit.Setup{Options: serial("-Xmx20m")}, 101*mib, true); !p.modelled {
-		t.Error("a squeeze is answered by trials without one")
-	}
 	n := 0
-	p = r.poolOf(fit.Setup{Options: serial("-Xmx20m")}, 101*mib, false)
+	p = r.poolOf(fit.Setup{Options: serial("-Xmx20m")}, 101*mib)
 	rng := rand.New(rand.NewPCG(1, 1))
 	for range 1000 {
 		if p.draw(rng).enough() {
@@ -179,7 +183,7 @@ func TestJudge(t *testing.T) {
 			t.Errorf("baseline %g: %s, peak %d", base.speed, o.Verdict, o.PeakBytes)
 		}
 	}
-	if c.Result.Verdict != trial.Passed || c.Result.PeakBytes != 81*mib {
+	if c.Result.Verdict != trial.Passed || c.Result.PeakBytes != 100*mib {
 		t.Error("the bank's own trial was changed")
 	}
 	slow := passing(50, 80*mib)
@@ -296,4 +300,30 @@ func TestSearchOnTreeBank(t *testing.T) {
 	t.Logf("%d count, %d answered, median %g (%g … %g), %.3f within 5 %%, %.3f within 8 %%, %d above as given; %.1f and %.1f trials; %.2f of fresh runs fail, %.2f of the smallest",
 		len(f.replays), len(answers), quantile(limits, 0.5), quantile(limits, 0), quantile(limits, 1), within(limits, 0.05), within(limits, 0.08), above(answers),
 		quantile(of(f.replays, searchOf), 0.5), quantile(of(f.replays, proofOf), 0.5), f.truth.fails/f.truth.runs, quantile(f.truth.over, 0.5))
+}
+
+// A trial that is to be squeezed, and passes, has a squeeze; one that is not has none.
+func TestSqueezes(t *testing.T) {
+	squeezed := passing(100, 80*mib)
+	squeezed.CacheBytes = 7 * mib
+	s := fit.Setup{Options: []string{"-Xmx20m"}}
+	base := passing(100, 0).Measured()
+	for _, c := range []struct {
+		name     string
+		trials   []*made
+		squeeze  bool
+		cache    int64
+		modelled int
+	}{
+		{"of another limit", []*made{at(100, passing(100, 80*mib), "-Xmx20m"), at(140, squeezed, "-Xmx20m")}, true, 7 * mib, 0},
+		{"not asked for", []*made{at(100, squeezed, "-Xmx20m")}, false, 0, 0},
+		{"never made", []*made{at(100, passing(100, 80*mib), "-Xmx20m")}, true, 0, 1},
+		{"needs more", []*made{at(100, passing(100, 80*mib), "-Xmx20m"), at(140, func() *trial.Result { r := *squeezed; r.NeededBytes = 120 * mib; return &r }(), "-Xmx20m")}, true, 0, 1},
+	} {
+		r := &replayer{replayed: bankOf(t, c.trials...), rng: rand.New(rand.NewPCG(1, 1))}
+		o, err := r.Try(t.Context(), fit.Attempt{Setup: s, LimitBytes: 100 * mib, Squeeze: c.squeeze, Baseline: &base})
+		if err != nil || !o.Passed || o.CacheBytes != c.cache || r.modelled != c.modelled {
+			t.Errorf("%s: %s, cache %d, modelled %d, %v", c.name, o.Verdict, o.CacheBytes/mib, r.modelled, err)
+		}
+	}
 }

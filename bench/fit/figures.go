@@ -21,8 +21,8 @@ type figures struct {
 	replays []replay // that count
 	// drawn is how many trials each of theirs was drawn from.
 	drawn []float64
-	// modelled is how many replays do not count, for the model answered too much of them.
-	modelled int
+	// modelled are those that do not: the model answered too much of them.
+	modelled []replay
 	// unanswered are those without a limit, by what they said.
 	unanswered map[string]int
 	truth      truth
@@ -57,7 +57,7 @@ func figuresOf(r *replayed, searches int) (figures, error) {
 			return f, err
 		}
 		if !rep.counts() {
-			f.modelled++
+			f.modelled = append(f.modelled, rep)
 			continue
 		}
 		f.replays, f.drawn = append(f.replays, rep), append(f.drawn, rep.pools...)
@@ -117,7 +117,7 @@ func (r *replayed) truthOf(answers []replay) truth {
 // smallest is the least recorded limit of a setup above all those that memory failed; 0
 // where none failed or none passed, or the bank has no such setup.
 func (r *replayed) smallest(s fit.Setup) int64 {
-	all, modelled := r.candidates(s, false)
+	all, modelled := r.candidates(s)
 	if modelled {
 		return 0
 	}

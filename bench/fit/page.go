@@ -91,17 +91,38 @@ func writeReplays(t *strings.Builder, all []figures) {
 		none := len(f.replays) - len(answers)
 		share := within(limits, f.cell.goalWithin())
 		reached := len(answers) > 0 && share >= steadyShare && none == 0 && above(answers) == 0
-		fmt.Fprintf(t, "| %s | %d | %d | %s | %d | %d | %.0f | %.0f … %.0f | %.0f | %.1f %% | %.1f %% | %.1f %% | %s |\n", f.cell, len(f.replays)+f.modelled, f.modelled, results.Spread(f.drawn, "%.0f"), none, above(answers),
+		fmt.Fprintf(t, "| %s | %d | %d | %s | %d | %d | %.0f | %.0f … %.0f | %.0f | %.1f %% | %.1f %% | %.1f %% | %s |\n", f.cell, len(f.replays)+len(f.modelled), len(f.modelled), results.Spread(f.drawn, "%.0f"), none, above(answers),
 			results.Median(limits), quantile(limits, 0.025), quantile(limits, 0.975), results.Median(of(answers, givenOf)), 100*sameLevers(answers),
 			100*within(limits, steadyWithin), 100*within(limits, looseWithin), results.Reached(reached))
 	}
 	t.WriteString("\n")
 	for _, f := range all {
+		writeModelled(t, f)
 		for _, why := range slices.Sorted(maps.Keys(f.unanswered)) {
 			fmt.Fprintf(t, "- %s, %d without an answer: %s\n", f.cell, f.unanswered[why], why)
 		}
 	}
 	t.WriteString("\n")
+}
+
+// writeModelled tells what searches that do not count would have answered: they are not
+// a fair sample, for what is rare is what the bank lacks.
+func writeModelled(t *strings.Builder, f figures) {
+	if len(f.modelled) == 0 {
+		return
+	}
+	none, given, others := 0, 0, f
+	for _, r := range f.modelled {
+		if r.Failure != "" {
+			none++
+		} else if r.Setup.Same(fit.Setup{}) {
+			given++
+		}
+	}
+	others.replays = f.modelled
+	limits := of(others.answered(), limitOf)
+	fmt.Fprintf(t, "- %s: of the %d that do not count, %d ended without an answer and %d with the options as given; the median is %.0f (%.0f … %.0f)\n", f.cell, len(f.modelled), none, given,
+		results.Median(limits), quantile(limits, 0), quantile(limits, 1))
 }
 
 // writeCost tells what a search takes.

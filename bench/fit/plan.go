@@ -123,7 +123,7 @@ func commonest(answers []replay) []replay {
 
 // trainingFor is a training run that a trial of the same kind of setup had.
 func (r *replayed) trainingFor(s fit.Setup) *training {
-	all, modelled := r.candidates(s, false)
+	all, modelled := r.candidates(s)
 	for _, c := range all {
 		if c.Trained != nil && !modelled {
 			return c.Trained
@@ -135,7 +135,7 @@ func (r *replayed) trainingFor(s fit.Setup) *training {
 // near are the trials of a setup whose limits are within a share of one, and how many
 // of them memory failed.
 func (r *replayed) near(s fit.Setup, limit int64, share float64) (all []candidate, fails int) {
-	of, modelled := r.candidates(s, false)
+	of, modelled := r.candidates(s)
 	if modelled {
 		return nil, 0
 	}

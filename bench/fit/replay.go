@@ -30,6 +30,9 @@ import (
 //     model up to limitsApart, nor where both sides did alike.
 //   - Beyond the recorded limits the outermost answer: a model unless those below failed,
 //     or those above have a heap of a fixed size.
+//   - With a heap of a fixed size, a trial that passed answers for all limits down to its
+//     highest usage. That is no model.
+//   - A squeeze that is asked for is that of the nearest limit at which one was made.
 //   - Where all recorded trials needed more than the limit, the kernel kills, or of a heap
 //     that follows the limit the nearest answers.
 const (
@@ -135,7 +138,7 @@ type candidate struct {
 }
 
 // candidates are the trials that may answer for a setup, and whether that is by the model.
-func (r *replayed) candidates(s fit.Setup, squeeze bool) (all []candidate, modelled bool) {
+func (r *replayed) candidates(s fit.Setup) (all []candidate, modelled bool) {
 	words, sizes := kindOf(s)
 	k := r.kinds[strings.Join(words, "\n")]
 	if k == nil {
@@ -147,7 +150,6 @@ func (r *replayed) candidates(s fit.Setup, squeeze bool) (all []candidate, model
 		nearest = min(nearest, apart(t.sizes, sizes))
 	}
 	modelled = modelled || nearest > 1
-	squeezed := false
 	for _, t := range k.trials {
 		if apart(t.sizes, sizes) > max(1, nearest) {
 			continue
@@ -158,12 +160,8 @@ func (r *replayed) candidates(s fit.Setup, squeeze bool) (all []candidate, model
 			c.at += c.moved
 		}
 		all = append(all, c)
-		squeezed = squeezed || t.Squeeze
 	}
-	if squeeze && squeezed {
-		all = slices.DeleteFunc(all, func(c candidate) bool { return !c.Squeeze })
-	}
-	return all, modelled || squeeze && !squeezed
+	return all, modelled
 }
 
 // differing counts the words that are in one of two sorted lists alone.
@@ -204,9 +202,15 @@ type pool struct {
 func (p pool) size() int { return len(p.below) + len(p.above) }
 
 // poolOf finds the trials at the limits nearest to one.
-func (r *replayed) poolOf(s fit.Setup, limit int64, squeeze bool) pool {
-	all, modelled := r.candidates(s, squeeze)
+func (r *replayed) poolOf(s fit.Setup, limit int64) pool {
+	all, modelled := r.candidates(s)
 	p := pool{modelled: modelled}
+	fixed := slices.ContainsFunc(s.Options, func(o string) bool { return strings.HasPrefix(o, heapSize) })
+	for i, c := range all {
+		if fixed && c.at > limit && c.enough() && c.Result.PeakBytes+c.moved <= limit {
+			all[i].at = limit // it never used more: a larger limit was without effect
+		}
+	}
 	low, high := int64(0), int64(math.MaxInt64)
 	for _, c := range all {
 		if c.at <= limit {
@@ -226,7 +230,6 @@ func (r *replayed) poolOf(s fit.Setup, limit int64, squeeze bool) pool {
 			p.above = append(p.above, c)
 		}
 	}
-	fixed := slices.ContainsFunc(s.Options, func(o string) bool { return strings.HasPrefix(o, heapSize) })
 	switch {
 	case p.size() == 0: // all of them needed more than the limit
 		for _, c := range all {
@@ -316,7 +319,13 @@ type want struct {
 
 // Try draws a trial.
 func (r *replayer) Try(_ context.Context, a fit.Attempt) (fit.Outcome, error) {
-	p := r.poolOf(a.Setup, a.LimitBytes, a.Squeeze)
+	p := r.poolOf(a.Setup, a.LimitBytes)
+	o := r.judge(p.draw(r.rng), a)
+	if a.Squeeze && o.Passed && o.CacheBytes == 0 {
+		var told bool
+		o, told = r.squeezed(a, o)
+		p.modelled = p.modelled || !told
+	}
 	r.count(p.modelled)
 	r.pools = append(r.pools, float64(p.size()))
 	if r.wanted != nil {
@@ -330,7 +339,31 @@ func (r *replayer) Try(_ context.Context, a fit.Attempt) (fit.Outcome, error) {
 		}
 		r.wanted(w, have)
 	}
-	return r.judge(p.draw(r.rng), a), nil
+	return o, nil
+}
+
+// squeezed is the outcome of the nearest limit that a squeeze followed and that passes
+// as well, in the place of one that none followed; told is false where there is none.
+func (r *replayer) squeezed(a fit.Attempt, without fit.Outcome) (o fit.Outcome, told bool) {
+	all, modelled := r.candidates(a.Setup)
+	var nearest []fit.Outcome
+	least := int64(math.MaxInt64)
+	for _, c := range all {
+		away := max(c.at-a.LimitBytes, a.LimitBytes-c.at)
+		if c.Result.CacheBytes == 0 || c.Result.NeededBytes+c.moved > a.LimitBytes || away > least {
+			continue
+		}
+		if o := r.judge(c, a); o.Passed {
+			if away < least {
+				nearest = nil
+			}
+			nearest, least = append(nearest, o), away
+		}
+	}
+	if len(nearest) == 0 {
+		return without, false
+	}
+	return nearest[r.rng.IntN(len(nearest))], !modelled
 }
 
 func (r *replayer) count(modelled bool) {
