@@ -139,7 +139,7 @@ func TestPools(t *testing.T) {
 		{"its order does not matter", 101, []string{"-Xmx20m", "-XX:+UseSerialGC"}, 1, 2, 0.25, false},
 		{"a heap a little larger needs as much more", 102, serial("-Xmx21m"), 1, 2, 0.25, false},
 		{"a limit that was never reached", 120, serial("-Xmx30m"), 1, 0, 0, false},
-		{"another heap is modelled", 111, serial("-Xmx50m"), 1, 0, 0, true},
+		{"another heap is modelled", 110, serial("-Xmx50m"), 1, 0, 0, true},
 		{"far below, all fail", 50, serial("-Xmx20m"), 0, 1, 1, false},
 		{"far above, with a fixed heap", 400, serial("-Xmx20m"), 1, 0, 0, false},
 		{"far apart, and both passed; one of them needed more", 109, serial("-Xmx20m"), 2, 0, 0, false},
