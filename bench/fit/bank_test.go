@@ -210,7 +210,7 @@ func TestFigures(t *testing.T) {
 	}
 }
 
-const treeBank = "testdata/sysinfo-25-1.jsonl.gz"
+const treeBank = "../../docs/results/raw/bank-sysinfo-25-1.jsonl.gz"
 
 // openTree is the bank of the tree.
 func openTree(t *testing.T) *replayed {
