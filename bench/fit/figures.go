@@ -49,7 +49,9 @@ const lowShare = 0.9
 func figuresOf(r *replayed, searches int) (figures, error) {
 	f := figures{cell: r.head.Cell, head: r.head, trials: len(r.trials), real: r.answers, unanswered: map[string]int{}}
 	for _, m := range r.trials {
-		f.others = append(f.others, m.Result.Others)
+		if m.Result.Load != nil {
+			f.others = append(f.others, m.Result.Others)
+		}
 	}
 	for seed := range searches {
 		rep, err := r.run(uint64(seed+1), nil, nil)
@@ -100,11 +102,11 @@ func (r *replayed) truthOf(answers []replay) truth {
 			k = known{r.smallest(a.Setup), len(all), fails, len(low), failsLow}
 			cache[key] = k
 		}
-		t.least = min(t.least, k.runs)
 		if k.runs == 0 || k.smallest == 0 {
 			t.untold++
 			continue
 		}
+		t.least = min(t.least, k.runs)
 		t.over = append(t.over, float64(a.LimitBytes)/float64(k.smallest))
 		t.fails, t.runs = t.fails+float64(k.fails)/float64(k.runs), t.runs+1
 		if k.runsLow > 0 {
@@ -185,13 +187,26 @@ func above(answers []replay) int {
 	return n
 }
 
-// worst are the answers farthest from the median, the farthest first.
+// unmet is how many answers were confirmed without a run that met the objective: all were
+// slow, and memory was not the reason.
+func unmet(answers []replay) int {
+	n := 0
+	for _, r := range answers {
+		if r.met == 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// worst are the answers farthest from the median, the farthest first, one of each limit.
 func worst(answers []replay, n int) []replay {
 	middle := results.Median(of(answers, limitOf))
 	sorted := slices.Clone(answers)
 	slices.SortStableFunc(sorted, func(a, b replay) int {
 		return cmp.Compare(math.Abs(limitOf(b)-middle), math.Abs(limitOf(a)-middle))
 	})
+	sorted = slices.CompactFunc(sorted, func(a, b replay) bool { return a.LimitBytes == b.LimitBytes })
 	return sorted[:min(n, len(sorted))]
 }
 

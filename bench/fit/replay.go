@@ -454,6 +454,8 @@ type replay struct {
 	answer
 	modelled float64 // share of its trials
 	pools    []float64
+	// met is how many of the runs that confirm it met the objective, speed and all.
+	met int
 }
 
 // counts says that it was answered from the bank and not from the model.
@@ -470,7 +472,12 @@ func (r *replayed) run(seed uint64, observe func(fit.Event), wanted func(want, i
 	if err != nil && !fit.Ended(err) {
 		return replay{}, fmt.Errorf("replay of %s with seed %d: %w", r.head.Cell, seed, err)
 	}
-	a := answerOf(found, err)
-	a.Took += t.training
-	return replay{seed, a, float64(t.modelled) / float64(max(1, t.asked)), t.pools}, nil
+	rep := replay{seed: seed, answer: answerOf(found, err), modelled: float64(t.modelled) / float64(max(1, t.asked)), pools: t.pools}
+	rep.Took += t.training
+	for _, run := range found.Confirmations {
+		if run.Passed {
+			rep.met++
+		}
+	}
+	return rep, nil
 }
