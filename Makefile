@@ -14,7 +14,7 @@ STATICCHECK  := honnef.co/go/tools/cmd/staticcheck@v0.8.1
 
 .PHONY: build man setup-build setup-test test test-java test-go check lint fmt demo fuzz \
   bench bench-fresh bench-truth bench-hostile bench-weigh bench-cost bench-agent bench-verdicts bench-demo \
-  bench-options bench-exec bench-peers bench-kills bench-images bench-steady experiments \
+  bench-options bench-exec bench-peers bench-kills bench-images bench-fit bench-fit-record experiments \
   experiments-full bench-jmh bench-caches clean FORCE
 
 build: setup-build bin/tare bin/tare-exec $(JARS)
@@ -178,13 +178,22 @@ bench-images: build bin/camel-25.jar
 	@scripts/jdks.sh
 	$(GO) test ./cmd/tare -count=1 -timeout 120m -run TestBakedServices -bake.out $(CURDIR)/docs/results/images.md -bake.raw $(CURDIR)/docs/results/raw/images.jsonl
 
-# How far apart several fits of one service come out; about 15 minutes a fit. It goes on
-# where it was cut off: docs/results/raw/steady.jsonl has the fits so far.
-bench-steady: build
+# How steady the answers of a fit are: the search is replayed on banks of recorded trials,
+# a thousand times a bank, in seconds. The test bed of every change of the search.
+# FIT='-cells shop-25-1 -trace 17' shows one of the searches.
+FIT ?= -page
+bench-fit:
+	$(GO) run ./bench/fit -cache $(TARE_CACHE) $(FIT)
+
+# Records trials for it; hours a cell. It goes on where it was cut off: the banks are in
+# the cache, and bench-fit packs them into docs/results/raw.
+RECORD ?= -for 8h
+bench-fit-record: build
 	@scripts/setup.sh build bench
 	@scripts/jdks.sh
+	@scripts/bench-jars.sh
 	@scripts/bench-services.sh shop camel
-	$(GO) run ./bench/steady -cache $(TARE_CACHE) $(STEADY)
+	scripts/usual-disk.sh $(GO) run ./bench/fit -cache $(TARE_CACHE) -record $(RECORD)
 
 # Whether a fit that is killed at 50 random moments, and a lab that is at 20,
 # leave or lose anything.

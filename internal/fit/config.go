@@ -124,8 +124,8 @@ func NewLoad(l load.Loader) Load {
 	return Load{l, l.Describe()}
 }
 
-// search is the search that the config asks for.
-func (c Config) search(t Trier) *Search {
+// Search is the search that the config asks for, by trials that t makes.
+func (c Config) Search(t Trier) *Search {
 	facts := Facts{Release: jvmopts.ParseRelease(c.Java.Version), Given: c.Given, Allow: c.Allow, CPUs: c.CPUs, Nested: NestedJars(c.jarPath()),
 		ReadAheadBytes: c.ReadAheadBytes, Inherits: c.Runner != nil && strings.HasPrefix(c.Runner.Name(), "cgroup")}
 	return &Search{Trier: t, Levers: c.Levers, Facts: facts, AmpleBytes: c.AmpleBytes, Baselines: c.Baselines, Confirmations: c.Confirmations,

@@ -12,7 +12,7 @@ import (
 // Run fits. On an error the result holds what was found until then.
 func Run(ctx context.Context, c Config) (*Result, error) {
 	t := &trier{config: c}
-	s := c.search(t)
+	s := c.Search(t)
 	begin := time.Now()
 	res := &Result{Time: begin, Config: c.record(), Machine: c.Machine}
 	var rec Recorder

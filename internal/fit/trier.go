@@ -29,6 +29,9 @@ type trier struct {
 	archives []trained
 }
 
+// NewTrier makes real trials of the config's application.
+func NewTrier(c Config) Trier { return &trier{config: c} }
+
 // Try runs one trial.
 func (t *trier) Try(ctx context.Context, a Attempt) (Outcome, error) {
 	spec := t.spec(a.Setup, a.LimitBytes)

@@ -1,0 +1,301 @@
+package main
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"tare.dev/tare/internal/fit"
+	"tare.dev/tare/internal/footprint"
+	"tare.dev/tare/internal/load"
+	"tare.dev/tare/internal/records"
+	"tare.dev/tare/internal/trial"
+)
+
+// A bank is the recorded trials of one cell: JSON lines, the first of which is the
+// head. In setups, archiveHere and jarHere stand for files of the machine that recorded.
+const (
+	archiveHere = "{archive}"
+	jarHere     = "{extracted}"
+)
+
+// head is what all trials of a bank have in common.
+type head struct {
+	Cell    cell
+	Began   time.Time
+	Command []string // the arguments of the launcher
+	Java    string   // its version
+	Machine fit.Machine
+	Load    load.Description
+	// Work is what the load of each trial does.
+	Work           trial.Work
+	SLO            string
+	AmpleBytes     int64
+	Nested         bool
+	ReadAheadBytes int64
+}
+
+// Why a trial was made.
+const (
+	byFit    = "fit"    // a fit tried it
+	byWant   = "wanted" // searches that were replayed asked for it
+	byLadder = "ladder" // it is at a limit around the answers
+)
+
+// made is a recorded trial.
+type made struct {
+	Why string
+	// Fit counts the real fits, from 1; 0 is none.
+	Fit        int `json:",omitempty"`
+	Phase      fit.Phase
+	Setup      fit.Setup
+	LimitBytes int64
+	Squeeze    bool `json:",omitempty"`
+	// Trained is the training run that made the setup's class archive.
+	Trained *training `json:",omitempty"`
+	// Speed is the throughput of the baseline that it was judged against; 0 is none.
+	Speed  float64 `json:",omitempty"`
+	Result *trial.Result
+}
+
+// training is a training run as it was asked for.
+type training struct {
+	Setup  fit.Setup
+	Option string
+}
+
+// archive is what a training run made.
+type archive struct {
+	training
+	// Number counts the training runs of the cell, and names the folder of what it
+	// made; Failure says why it made nothing.
+	Number  int
+	Failure string `json:",omitempty"`
+	Took    time.Duration
+}
+
+// answer is how a real fit ended.
+type answer struct {
+	Number                   int
+	LimitBytes, AsGivenBytes int64
+	Setup                    fit.Setup
+	Search, Proof            int // trials before the proof, and in it
+	Took                     time.Duration
+	// Others is the median share of the machine that other processes took in its trials.
+	Others  float64
+	Failure string `json:",omitempty"`
+}
+
+// line is a line of a bank: one of the fields is set.
+type line struct {
+	Head    *head    `json:",omitempty"`
+	Trial   *made    `json:",omitempty"`
+	Archive *archive `json:",omitempty"`
+	Answer  *answer  `json:",omitempty"`
+}
+
+// bank is a bank that was read.
+type bank struct {
+	head     head
+	trials   []*made
+	archives []archive
+	answers  []answer
+}
+
+const bankSuffix, packedSuffix = ".jsonl", ".jsonl.gz"
+
+// readBank reads a bank, compressed or not.
+func readBank(name string) (*bank, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var r io.Reader = f
+	if strings.HasSuffix(name, packedSuffix) {
+		if r, err = gzip.NewReader(f); err != nil {
+			return nil, fmt.Errorf("bank %s: %w", name, err)
+		}
+	}
+	return parseBank(r, name)
+}
+
+func parseBank(r io.Reader, name string) (*bank, error) {
+	b := &bank{}
+	if err := records.Read(r, name, b.addLine); err != nil {
+		return nil, err
+	}
+	if b.head.Java == "" {
+		return nil, fmt.Errorf("bank %s: it has no head", name)
+	}
+	return b, nil
+}
+
+// addLine adds a line of a bank as it is written.
+func (b *bank) addLine(text []byte) error {
+	var l line
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&l); err != nil {
+		return err
+	}
+	if (b.head.Java == "") != (l.Head != nil) {
+		return errors.New("the first line is the head, and no other is")
+	}
+	return b.add(l)
+}
+
+func (b *bank) add(l line) error {
+	switch {
+	case l.Head != nil && l.Head.Java == "":
+		return errors.New("a head without a JDK")
+	case l.Head != nil:
+		b.head = *l.Head
+	case l.Trial != nil:
+		if l.Trial.Result == nil || l.Trial.LimitBytes <= 0 {
+			return errors.New("a trial without a result or a limit")
+		}
+		b.trials = append(b.trials, l.Trial)
+	case l.Archive != nil:
+		b.archives = append(b.archives, *l.Archive)
+	case l.Answer != nil:
+		b.answers = append(b.answers, *l.Answer)
+	default:
+		return errors.New("it says nothing")
+	}
+	return nil
+}
+
+// fits is the number of real fits that were begun.
+func (b *bank) fits() int {
+	n := len(b.answers)
+	for _, m := range b.trials {
+		n = max(n, m.Fit)
+	}
+	return n
+}
+
+// baseline is the recorded baseline of median speed, nil without one.
+func (b *bank) baseline() *made {
+	var all []*made
+	for _, m := range b.trials {
+		if m.Phase == fit.PhaseBaseline && m.Result.Passed() {
+			all = append(all, m)
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(all, func(x, y *made) int { return compareSpeed(x.Result, y.Result) })
+	return all[len(all)/2]
+}
+
+func compareSpeed(a, b *trial.Result) int {
+	x, _ := a.Load.Throughput()
+	y, _ := b.Load.Throughput()
+	switch {
+	case x < y:
+		return -1
+	case x > y:
+		return 1
+	}
+	return 0
+}
+
+// bankFile is a bank that is being recorded.
+type bankFile struct {
+	*bank
+	file *records.File
+}
+
+// openBank opens a bank to go on with, or begins it with a head.
+func openBank(name string, h head) (*bankFile, error) {
+	b := &bank{}
+	file, err := records.Open(name, b.addLine)
+	if err != nil {
+		return nil, err
+	}
+	f := &bankFile{b, file}
+	if b.head.Java == "" {
+		return f, f.keep(line{Head: &h})
+	}
+	if b.head.Java != h.Java || !slices.Equal(b.head.Command, h.Command) {
+		return nil, errors.Join(fmt.Errorf("bank %s is of %s on JDK %s, and this is %s on JDK %s: begin another one", name, b.head.Command, b.head.Java, h.Command, h.Java), file.Close())
+	}
+	return f, nil
+}
+
+// keep adds a line, which outlives a kill when it returns.
+func (f *bankFile) keep(l line) error {
+	if err := f.file.Append(l); err != nil {
+		return fmt.Errorf("bank %s: %w", f.file.Name(), err)
+	}
+	return f.add(l)
+}
+
+func (f *bankFile) close() error { return f.file.Close() }
+
+// pack writes a bank compressed to a file.
+func pack(from, to string) error {
+	text, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	var out bytes.Buffer
+	z, err := gzip.NewWriterLevel(&out, gzip.BestCompression)
+	if err != nil {
+		return err
+	}
+	_, err = z.Write(text)
+	if err := errors.Join(err, z.Close()); err != nil {
+		return err
+	}
+	return os.WriteFile(to, out.Bytes(), 0o644)
+}
+
+// logLines are the last lines of an application's output that a bank keeps of a
+// trial that failed.
+const logLines = 3
+
+// slim is a result without what no search reads, and without the folders of the machine.
+func slim(r *trial.Result, folders ...string) (*trial.Result, error) {
+	s := *r
+	s.Log = nil
+	if !r.Passed() {
+		s.Log = r.Log[max(0, len(r.Log)-logLines):]
+	}
+	s.Peak, s.End = slimFootprint(r.Peak), slimFootprint(r.End)
+	text, err := json.Marshal(s)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range folders {
+		text = bytes.ReplaceAll(text, []byte(f+"/"), nil)
+	}
+	var out trial.Result
+	return &out, json.Unmarshal(text, &out)
+}
+
+// slimFootprint keeps rows, flags and heap, and of the parts of rows those of threads,
+// which bound a lever.
+func slimFootprint(f *footprint.Footprint) *footprint.Footprint {
+	if f == nil {
+		return nil
+	}
+	s := *f
+	s.Host, s.Sources, s.Warnings, s.Cgroup = nil, nil, nil, nil
+	s.Rows = slices.Clone(f.Rows)
+	for i := range s.Rows {
+		if s.Rows[i].Owner != footprint.ThreadStacks {
+			s.Rows[i].Children = nil
+		}
+	}
+	return &s
+}

@@ -1,0 +1,228 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"tare.dev/tare/internal/fit"
+	"tare.dev/tare/internal/testkit/results"
+)
+
+// figures are what the replays of a bank say of the search.
+type figures struct {
+	cell    cell
+	head    head
+	trials  int // recorded
+	others  []float64
+	real    []answer
+	replays []replay // that count
+	// drawn is how many trials each of theirs was drawn from.
+	drawn []float64
+	// modelled are those that do not: the model answered too much of them.
+	modelled []replay
+	// unanswered are those without a limit, by what they said.
+	unanswered map[string]int
+	truth      truth
+}
+
+// truth is what the recorded trials say of the answers.
+type truth struct {
+	// over is each answer's limit over the smallest that passes with its setup: the least
+	// above which no recorded trial was failed by memory.
+	over []float64
+	// fails and runs are recorded trials within a step of the ladder of each answer's
+	// limit, summed over the answers: by fails over runs a fresh run fails by memory.
+	// Below are the same of those at lowShare of it.
+	fails, runs           float64
+	failsBelow, runsBelow float64
+	// least is the fewest trials that one answer's share is of, untold how many answers
+	// have none.
+	least, untold int
+}
+
+const lowShare = 0.9
+
+// figuresOf replays so many searches, of seeds from 1.
+func figuresOf(r *replayed, searches int) (figures, error) {
+	f := figures{cell: r.head.Cell, head: r.head, trials: len(r.trials), real: r.answers, unanswered: map[string]int{}}
+	for _, m := range r.trials {
+		if m.Result.Load != nil {
+			f.others = append(f.others, m.Result.Others)
+		}
+	}
+	for seed := range searches {
+		rep, err := r.run(uint64(seed+1), nil, nil)
+		if err != nil {
+			return f, err
+		}
+		if !rep.counts() {
+			f.modelled = append(f.modelled, rep)
+			continue
+		}
+		f.replays, f.drawn = append(f.replays, rep), append(f.drawn, rep.pools...)
+		if rep.Failure != "" {
+			f.unanswered[failureKind(rep.Failure)]++
+		}
+	}
+	f.truth = r.truthOf(f.answered())
+	return f, nil
+}
+
+// failureKind is a failure without its numbers.
+func failureKind(text string) string {
+	return strings.Map(func(c rune) rune {
+		if c >= '0' && c <= '9' {
+			return -1
+		}
+		return c
+	}, text)
+}
+
+func (f figures) answered() []replay {
+	return slices.DeleteFunc(slices.Clone(f.replays), func(r replay) bool { return r.Failure != "" })
+}
+
+// truthOf compares answers with the trials that were recorded with their setups.
+func (r *replayed) truthOf(answers []replay) truth {
+	type known struct {
+		smallest                       int64
+		runs, fails, runsLow, failsLow int
+	}
+	cache := map[string]known{}
+	t := truth{least: math.MaxInt}
+	for _, a := range answers {
+		key := fmt.Sprintf("%q %q %v %d", a.Setup.Options, a.Setup.Env, a.Setup.Jar, a.LimitBytes)
+		k, ok := cache[key]
+		if !ok {
+			all, fails := r.near(a.Setup, a.LimitBytes, ladderStep)
+			low, failsLow := r.near(a.Setup, int64(lowShare*float64(a.LimitBytes)), ladderStep)
+			k = known{r.smallest(a.Setup), len(all), fails, len(low), failsLow}
+			cache[key] = k
+		}
+		if k.runs == 0 || k.smallest == 0 {
+			t.untold++
+			continue
+		}
+		t.least = min(t.least, k.runs)
+		t.over = append(t.over, float64(a.LimitBytes)/float64(k.smallest))
+		t.fails, t.runs = t.fails+float64(k.fails)/float64(k.runs), t.runs+1
+		if k.runsLow > 0 {
+			t.failsBelow, t.runsBelow = t.failsBelow+float64(k.failsLow)/float64(k.runsLow), t.runsBelow+1
+		}
+	}
+	return t
+}
+
+// smallest is the least recorded limit of a setup above all those that memory failed; 0
+// where none failed or none passed, or the bank has no such setup.
+func (r *replayed) smallest(s fit.Setup) int64 {
+	all, modelled := r.candidates(s)
+	if modelled {
+		return 0
+	}
+	slices.SortFunc(all, func(a, b candidate) int { return cmp.Compare(b.at, a.at) })
+	least, failing := int64(0), false
+	for i := 0; i < len(all) && !failing; i++ {
+		if failing = failedByMemory(all[i].Result); !failing {
+			least = all[i].at
+		}
+	}
+	if !failing {
+		return 0
+	}
+	return least
+}
+
+// within is the share of limits that are within a share of their median.
+func within(limits []float64, share float64) float64 {
+	if len(limits) == 0 {
+		return 0
+	}
+	middle, n := results.Median(limits), 0
+	for _, l := range limits {
+		if math.Abs(l-middle) <= share*middle {
+			n++
+		}
+	}
+	return float64(n) / float64(len(limits))
+}
+
+// of are values of replays.
+func of(replays []replay, value func(replay) float64) []float64 {
+	var out []float64
+	for _, r := range replays {
+		out = append(out, value(r))
+	}
+	return out
+}
+
+func limitOf(r replay) float64   { return float64(r.LimitBytes) / mib }
+func givenOf(r replay) float64   { return float64(r.AsGivenBytes) / mib }
+func searchOf(r replay) float64  { return float64(r.Search) }
+func proofOf(r replay) float64   { return float64(r.Proof) }
+func minutesOf(r replay) float64 { return r.Took.Minutes() }
+
+// atMost is the share of values that are.
+func atMost(values []float64, most float64) float64 {
+	n := 0
+	for _, v := range values {
+		if v <= most {
+			n++
+		}
+	}
+	return float64(n) / float64(max(1, len(values)))
+}
+
+// above is how many answers are above the limit as given.
+func above(answers []replay) int {
+	n := 0
+	for _, r := range answers {
+		if r.LimitBytes > r.AsGivenBytes {
+			n++
+		}
+	}
+	return n
+}
+
+// unmet is how many answers were confirmed without a run that met the objective: all were
+// slow, and memory was not the reason.
+func unmet(answers []replay) int {
+	n := 0
+	for _, r := range answers {
+		if r.met == 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// worst are the answers farthest from the median, the farthest first, one of each limit.
+func worst(answers []replay, n int) []replay {
+	middle := results.Median(of(answers, limitOf))
+	sorted := slices.Clone(answers)
+	slices.SortStableFunc(sorted, func(a, b replay) int {
+		return cmp.Compare(math.Abs(limitOf(b)-middle), math.Abs(limitOf(a)-middle))
+	})
+	sorted = slices.CompactFunc(sorted, func(a, b replay) bool { return a.LimitBytes == b.LimitBytes })
+	return sorted[:min(n, len(sorted))]
+}
+
+// quantile is that of some values, by the nearest rank.
+func quantile(values []float64, q float64) float64 {
+	if len(values) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(values))
+	return sorted[max(0, int(math.Ceil(q*float64(len(sorted))))-1)]
+}
+
+// sameLevers is the share of answers with the kind of setup that most have.
+func sameLevers(answers []replay) float64 {
+	if len(answers) == 0 {
+		return 0
+	}
+	return float64(len(commonest(answers))) / float64(len(answers))
+}

@@ -1,0 +1,201 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"tare.dev/tare/internal/fit"
+	"tare.dev/tare/internal/testkit/results"
+)
+
+// Goals of the figure.
+const (
+	steadyShare, steadyWithin = 0.95, 0.05
+	looseWithin               = 0.08 // with a neighbour, and at half a processor
+	searchGoal, proofGoal     = 12, 8
+	failGoal                  = 1.0 / 400
+)
+
+// pageOf is the text of the results.
+func pageOf(all []figures) string {
+	var t strings.Builder
+	t.WriteString(introduction)
+	writeBanks(&t, all)
+	writeReal(&t, all)
+	writeReplays(&t, all)
+	writeCost(&t, all)
+	writeTruth(&t, all)
+	writeWorst(&t, all)
+	t.WriteString(missing(all))
+	return t.String()
+}
+
+const introduction = "Real trials of a service are recorded into a bank, and the search of `tare fit` is replayed on it: each trial that it asks for is answered by one recorded trial of the same setup at the " +
+	"nearest limits, drawn as a whole, and judged against the baseline of the search. Where the bank has none, a model answers (bench/fit/replay.go says how); a search with more than " +
+	"10 % of such answers does not count. Draws are independent of each other: what a machine does to trials that follow one another is not in the replay. All trials of a bank do the " +
+	"same work, so that a fit on a slow machine does not see an earlier part of the warm-up. Limits in MiB.\n\n"
+
+// writeBanks tells what was recorded.
+func writeBanks(t *strings.Builder, all []figures) {
+	t.WriteString("## Banks\n\nOthers is the share of the machine's processor time that other processes took during the load of a trial: median (least … most). A cell in which it is more than a few per cent was not quiet.\n\n" +
+		"| cell | JDK | recorded from | trials | concurrency | requests of a trial | others |\n|---|---|---|---:|---:|---:|---|\n")
+	for _, f := range all {
+		fmt.Fprintf(t, "| %s | %s | %s | %d | %d | %d + %d | %s |\n", f.cell, f.head.Java, f.head.Began.Format(time.DateOnly), f.trials, f.head.Load.Concurrency,
+			f.head.Work.Warmup, f.head.Work.Measured, results.Spread(f.others, "%.2f"))
+	}
+	t.WriteString("\n")
+}
+
+// writeReal tells of the fits that were made for real.
+func writeReal(t *strings.Builder, all []figures) {
+	t.WriteString("## Real fits\n\nEach with the defaults of `tare fit` but for its load; in brackets the trials before the proof and in it. Others is as above, the median of a fit.\n\n| cell | recommended | as given | minutes | others |\n|---|---|---|---|---|\n")
+	for _, f := range all {
+		var limits, given, minutes, others []string
+		for _, a := range f.real {
+			limit := fmt.Sprintf("%d (%d + %d)", a.LimitBytes/mib, a.Search, a.Proof)
+			if a.Failure != "" {
+				limit = "none: " + a.Failure
+			}
+			limits = append(limits, limit)
+			given = append(given, fmt.Sprint(a.AsGivenBytes/mib))
+			minutes = append(minutes, fmt.Sprintf("%.0f", a.Took.Minutes()))
+			others = append(others, fmt.Sprintf("%.2f", a.Others))
+		}
+		if len(f.real) == 0 {
+			limits = []string{"not measured"}
+		}
+		fmt.Fprintf(t, "| %s | %s | %s | %s | %s |\n", f.cell, strings.Join(limits, ", "), strings.Join(given, ", "), strings.Join(minutes, ", "), strings.Join(others, ", "))
+	}
+	t.WriteString("\n")
+}
+
+// goalWithin is how near to the median 19 of 20 answers of a cell are to be.
+func (c cell) goalWithin() float64 {
+	if c.Noisy || c.CPUs < 1 {
+		return looseWithin
+	}
+	return steadyWithin
+}
+
+// writeReplays tells how far apart answers are.
+func writeReplays(t *strings.Builder, all []figures) {
+	t.WriteString("## Replayed searches: how steady\n\nThe goal is that 19 of 20 answers are within 5 % of the median, within 8 % with a noisy neighbour or at half a processor; that there is none without an answer, " +
+		"and none above as given. Drawn from is the number of recorded trials that a trial of a search was drawn from: where that is one or two, answers are nearer to each other than they would be for real. Same levers is the share of answers with the levers that most of them have.\n\n" +
+		"| cell | searches | not counted | drawn from | without an answer | above as given | median | 2.5 % … 97.5 % | as given | same levers | within 5 % | within 8 % | goal |\n|---|---:|---:|---|---:|---:|---:|---|---:|---:|---:|---:|---|\n")
+	for _, f := range all {
+		answers := f.answered()
+		limits := of(answers, limitOf)
+		none := len(f.replays) - len(answers)
+		share := within(limits, f.cell.goalWithin())
+		reached := len(answers) > 0 && share >= steadyShare && none == 0 && above(answers) == 0
+		fmt.Fprintf(t, "| %s | %d | %d | %s | %d | %d | %.0f | %.0f … %.0f | %.0f | %.1f %% | %.1f %% | %.1f %% | %s |\n", f.cell, len(f.replays)+len(f.modelled), len(f.modelled), results.Spread(f.drawn, "%.0f"), none, above(answers),
+			results.Median(limits), quantile(limits, 0.025), quantile(limits, 0.975), results.Median(of(answers, givenOf)), 100*sameLevers(answers),
+			100*within(limits, steadyWithin), 100*within(limits, looseWithin), results.Reached(reached))
+	}
+	t.WriteString("\n")
+	for _, f := range all {
+		writeModelled(t, f)
+		for _, why := range slices.Sorted(maps.Keys(f.unanswered)) {
+			fmt.Fprintf(t, "- %s, %d without an answer: %s\n", f.cell, f.unanswered[why], why)
+		}
+	}
+	t.WriteString("\n")
+}
+
+// writeModelled tells what searches that do not count would have answered: they are not
+// a fair sample, for what is rare is what the bank lacks.
+func writeModelled(t *strings.Builder, f figures) {
+	if len(f.modelled) == 0 {
+		return
+	}
+	none, given, others := 0, 0, f
+	for _, r := range f.modelled {
+		if r.Failure != "" {
+			none++
+		} else if r.Setup.Same(fit.Setup{}) {
+			given++
+		}
+	}
+	others.replays = f.modelled
+	limits := of(others.answered(), limitOf)
+	fmt.Fprintf(t, "- %s: of the %d that do not count, %d ended without an answer and %d with the options as given; the median is %.0f (%.0f … %.0f)\n", f.cell, len(f.modelled), none, given,
+		results.Median(limits), quantile(limits, 0), quantile(limits, 1))
+}
+
+// writeCost tells what a search takes.
+func writeCost(t *strings.Builder, all []figures) {
+	t.WriteString("## Replayed searches: what they take\n\nMedian (least … most); the goal is at most 12 trials before the proof and 8 in it, in each. Time is that of the recorded trials and training runs. Unmet are answers that were confirmed without a run that met the objective: all of them were slow, and memory was not the reason.\n\n" +
+		"| cell | trials before | at most 12 | trials of proof | at most 8 | unmet | minutes |\n|---|---|---:|---|---:|---:|---|\n")
+	for _, f := range all {
+		search, proof := of(f.replays, searchOf), of(f.replays, proofOf)
+		fmt.Fprintf(t, "| %s | %s | %.1f %% | %s | %.1f %% | %d | %s |\n", f.cell, results.Spread(search, "%.0f"), 100*atMost(search, searchGoal),
+			results.Spread(proof, "%.0f"), 100*atMost(proof, proofGoal), unmet(f.answered()), results.Spread(of(f.replays, minutesOf), "%.1f"))
+	}
+	t.WriteString("\n")
+}
+
+// writeTruth tells whether answers are right.
+func writeTruth(t *strings.Builder, all []figures) {
+	t.WriteString("## Against the recorded trials\n\nThe smallest limit that truly passes is the least one above which memory failed none of the trials that were recorded with an answer's options; the more trials, the larger it is. " +
+		"A fresh run at an answer fails by memory as often as the trials within 2.5 % of it did; the goal is at most 1 in 400, and at least half at 0.9 of it. " +
+		"Fewest is the number of trials that the share of one answer is of. An answer is not told where its options or limits are not in the bank, or memory failed no trial.\n\n" +
+		"| cell | answer over the smallest | fresh runs that fail | at 0.9 of it | fewest | not told |\n|---|---|---:|---:|---:|---:|\n")
+	for _, f := range all {
+		r := f.truth
+		fails, low := "not known", "not known"
+		if r.runs > 0 {
+			fails = fmt.Sprintf("%.1f %%", 100*r.fails/r.runs)
+		}
+		if r.runsBelow > 0 {
+			low = fmt.Sprintf("%.0f %%", 100*r.failsBelow/r.runsBelow)
+		}
+		least := r.least
+		if len(r.over) == 0 {
+			least = 0
+		}
+		fmt.Fprintf(t, "| %s | %s | %s | %s | %d | %d |\n", f.cell, results.Spread(r.over, "%.2f"), fails, low, least, r.untold)
+	}
+	t.WriteString("\n")
+}
+
+// shownWorst is how many searches of a cell are named.
+const shownWorst = 3
+
+// writeWorst names the searches whose answers are farthest off.
+func writeWorst(t *strings.Builder, all []figures) {
+	t.WriteString("## Farthest from the median\n\n`go run ./bench/fit -cells CELL -trace SEED` shows the steps of one.\n\n| cell | seed | limit | as given | trials | setup |\n|---|---:|---:|---:|---:|---|\n")
+	for _, f := range all {
+		for _, r := range worst(f.answered(), shownWorst) {
+			fmt.Fprintf(t, "| %s | %d | %.0f | %.0f | %d + %d | %s |\n", f.cell, r.seed, limitOf(r), givenOf(r), r.Search, r.Proof, setupText(r.Setup))
+		}
+	}
+	t.WriteString("\n")
+}
+
+func setupText(s fit.Setup) string {
+	words := slices.Concat(s.Env, s.Options)
+	if s.Jar != "" {
+		words = append(words, "-jar "+s.Jar)
+	}
+	if len(words) == 0 {
+		return "as given"
+	}
+	return "`" + strings.Join(words, " ") + "`"
+}
+
+// missing names the cells that no bank is of.
+func missing(all []figures) string {
+	var names []string
+	for _, c := range allCells {
+		if !slices.ContainsFunc(all, func(f figures) bool { return f.cell == c }) {
+			names = append(names, c.String())
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return "## Not measured\n\nNo bank yet of " + strings.Join(names, ", ") + ", and none of Keycloak. `make bench-fit-record RECORD='-cells " + names[0] + " -for 2h'` goes on.\n"
+}
