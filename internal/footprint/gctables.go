@@ -30,11 +30,13 @@ func gcTables(vm *hotspot.VM, page uint64) []hotspot.GCTable {
 // tableBytes is the most that the tables can take whose size alone tells what
 // they are (JDK: src/hotspot/share/gc). What has their sizes beyond it is
 // something else. Of small heaps the tables are so small that other memory of
-// HotSpot has their sizes: that is the slack.
+// HotSpot has their sizes: that is the slack. Epsilon has no tables.
 func tableBytes(vm *hotspot.VM) (most int64) {
 	const slack = 6 << 20
 	heap := vm.Heap.Size()
 	switch vm.Collector {
+	case "Epsilon":
+		return 0
 	case "G1": // block offsets, card counts and two more; a second bitmap before JDK 20
 		most = 4*heap/512 + heap/64 + vm.MarkStackBytes
 		if vm.Major < 20 {
@@ -116,4 +118,39 @@ func tableOfSize(size int64, tables []hotspot.GCTable) string {
 		}
 	}
 	return ""
+}
+
+// adoptNeighbours gives anonymous memory that is still nobody's to the collector
+// where it lies directly beside one of its tables: they are made one after the
+// other, and the kernel merges them, so that a mapping may have no table's size.
+// It gives no more than the tables can take: what goes on without a gap beyond
+// that is something else, of which no part is known to be a table.
+func adoptNeighbours(segs []segment, most int64) {
+	left := most
+	for _, g := range segs {
+		if g.owner == GC && g.how != Exact && g.part != partMarkStacks {
+			left -= g.size()
+		}
+	}
+	table := func(i int, at uint64) bool {
+		return i >= 0 && i < len(segs) && segs[i].owner == GC && (segs[i].end == at || segs[i].start == at)
+	}
+	for i := 0; i < len(segs); {
+		j, size := i, int64(0)
+		for j < len(segs) && segs[j].owner == Unattributed && anonymous(segs[j].vma) && (j == i || segs[j].start == segs[j-1].end) {
+			size += segs[j].size()
+			j++
+		}
+		if j == i {
+			i++
+			continue
+		}
+		if size <= left && (table(i-1, segs[i].start) || table(j, segs[j-1].end)) {
+			left -= size
+			for k := i; k < j; k++ {
+				segs[k].owner, segs[k].how = GC, Heuristic
+			}
+		}
+		i = j
+	}
 }

@@ -393,9 +393,7 @@ func (s *scan) attribute(ctx context.Context) ([]segment, error) {
 	if name := s.allocator(); name != "" {
 		giveToAllocator(segs, name)
 	}
-	if s.vm.Collector != "Epsilon" { // which has no tables
-		adoptNeighbours(segs)
-	}
+	adoptNeighbours(segs, tableBytes(s.vm))
 	return segs, nil
 }
 
@@ -499,22 +497,4 @@ func (s *scan) readStackLimit(proc linux.FS) {
 		s.stackLimit = int64(alignUp(uint64(n), uint64(os.Getpagesize())))
 		return nil
 	})
-}
-
-// adoptNeighbours gives anonymous memory that is still nobody's to the
-// collector when it lies directly beside one of its tables: they are made one
-// after the other.
-func adoptNeighbours(segs []segment) {
-	adopt := func(i, from int) {
-		g, n := &segs[i], &segs[from]
-		if g.owner == Unattributed && n.owner == GC && (g.end == n.start || n.end == g.start) && anonymous(g.vma) {
-			g.owner, g.how = GC, Heuristic
-		}
-	}
-	for i := 1; i < len(segs); i++ {
-		adopt(i, i-1)
-	}
-	for i := len(segs) - 2; i >= 0; i-- {
-		adopt(i, i+1)
-	}
 }
