@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -42,8 +42,8 @@ type tool struct {
 	look func(home string, pid int) error
 }
 
-var tools = []tool{
-	{"tare weigh", weighWith("bin/tare")},
+// beside are the tools that do not change with the tare that is measured.
+var beside = []tool{
 	{"weighing alone", func(_ string, pid int) error {
 		_, err := footprint.Weigh(context.Background(), pid, footprint.Options{})
 		return err
@@ -62,12 +62,29 @@ func weighWith(tare string) func(string, int) error {
 	return func(_ string, pid int) error { return command(tare, "weigh", strconv.Itoa(pid)) }
 }
 
-// tools are what is timed: all, and the earlier tare where one was given.
-func (o options) tools() []tool {
-	if o.base == "" {
-		return tools
+// tools are what is timed: all, and the earlier tare where one was given. Of both
+// programs dir holds a copy: one that lies as the linker wrote it takes up to a
+// quarter longer to start than a copy of the same bytes.
+func (o options) tools(dir string) ([]tool, error) {
+	now, err := copied("bin/tare", filepath.Join(dir, "tare-now"))
+	if err != nil {
+		return nil, err
 	}
-	return append(slices.Clone(tools), tool{"tare before", weighWith(o.base)})
+	tools := append([]tool{{"tare weigh", weighWith(now)}}, beside...)
+	if o.base == "" {
+		return tools, nil
+	}
+	before, err := copied(o.base, filepath.Join(dir, "tare-before"))
+	return append(tools, tool{"tare before", weighWith(before)}), err
+}
+
+// copied copies a program, and returns the path of the copy.
+func copied(program, to string) (string, error) {
+	text, err := os.ReadFile(program)
+	if err != nil {
+		return "", err
+	}
+	return to, os.WriteFile(to, text, 0o755)
 }
 
 func command(name string, args ...string) error {
@@ -86,8 +103,16 @@ func times(opts options) (string, error) {
 	fmt.Fprintf(&b, "## Time\n\nMilliseconds, median (minimum … maximum) of up to %d rounds; each round asks all tools one after the other, beginning with\n"+
 		"another each time, about the same JVM (memory filler, native memory tracking at detail, idle). All but \"weighing alone\"\n"+
 		"are whole processes from start to end; that one is without the start and the report of `tare weigh`. \"tare before\" is the\n"+
-		"binary of an earlier version. \"×\" is how many times as long as `tare weigh` it took, median of the rounds.\n\n| JVM | JDK | Rss MiB |", opts.repeats)
-	all := opts.tools()
+		"binary of an earlier version; both are timed as copies of what the linker wrote. \"×\" is how many times as long as `tare weigh` it took, median (minimum … maximum) of the rounds.\n\n| JVM | JDK | Rss MiB |", opts.repeats)
+	dir, err := os.MkdirTemp("", "tare-bench")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(dir)
+	all, err := opts.tools(dir)
+	if err != nil {
+		return "", err
+	}
 	for _, t := range all {
 		fmt.Fprintf(&b, " %s |", t.name)
 	}
@@ -97,7 +122,7 @@ func times(opts options) (string, error) {
 	b.WriteString(" goal ms | alone | process |\n" + strings.Repeat("|---", 2*len(all)+4) + "|\n")
 	for _, s := range sizes {
 		for _, jdk := range opts.jdks {
-			line, err := timeSize(opts, jdk, s)
+			line, err := timeSize(opts, all, jdk, s)
 			if err != nil {
 				return "", fmt.Errorf("JDK %s, %s: %w", jdk, s.name, err)
 			}
@@ -109,7 +134,7 @@ func times(opts options) (string, error) {
 	return b.String(), nil
 }
 
-func timeSize(opts options, jdk string, s size) (string, error) {
+func timeSize(opts options, tools []tool, jdk string, s size) (string, error) {
 	info, err := linux.NewFS("/proc").MemInfo()
 	if err != nil {
 		return "", err
@@ -127,7 +152,7 @@ func timeSize(opts options, jdk string, s size) (string, error) {
 	if s.rounds > 0 {
 		rounds = min(rounds, s.rounds)
 	}
-	took, err := rotate(opts.tools(), home, p.PID(), rounds)
+	took, err := rotate(tools, home, p.PID(), rounds)
 	if err != nil {
 		return "", err
 	}
@@ -168,7 +193,7 @@ func (s size) line(f *footprint.Footprint, took [][]float64) string {
 		for i := range t {
 			ratios[i] = t[i] / took[0][i]
 		}
-		line += fmt.Sprintf(" %.2f |", results.Median(ratios))
+		line += " " + results.Spread(ratios, "%.2f") + " |"
 	}
 	goal := float64(s.goal.Milliseconds())
 	return line + fmt.Sprintf(" %.0f | %s | %s |", goal, results.Reached(results.Median(took[1]) <= goal), results.Reached(results.Median(took[0]) <= goal))
