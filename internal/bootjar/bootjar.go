@@ -46,8 +46,8 @@ func Nested(name string) bool {
 // does from 3.3 on (java -Djarmode=tools -jar app.jar extract): dir then has a plain
 // jar with the application's classes, whose path is returned, and beside it lib with
 // the libraries in their order. Files get the time of the jar, for class archives
-// hold for files of one time alone. dir may not hold anything yet. The error wraps
-// ErrLayout where the jar is the reason.
+// hold for files of one time alone. dir may not hold anything yet; on an error it is
+// removed again. The error wraps ErrLayout where the jar is the reason.
 func Extract(name, dir string) (string, error) {
 	st, err := os.Stat(name)
 	if err != nil {
@@ -69,8 +69,11 @@ func Extract(name, dir string) (string, error) {
 		return "", fmt.Errorf("folder for extracted jars: %w", err)
 	}
 	jar := filepath.Join(dir, filepath.Base(name))
-	if err := errors.Join(b.writeLibraries(), b.writeClasses(jar)); err != nil {
-		return "", fmt.Errorf("jars extracted from %s: %w", name, err)
+	if err = b.writeLibraries(); err == nil {
+		err = b.writeClasses(jar)
+	}
+	if err != nil {
+		return "", errors.Join(fmt.Errorf("jars extracted from %s: %w", name, err), os.RemoveAll(dir))
 	}
 	return jar, nil
 }

@@ -4,15 +4,18 @@ import (
 	"archive/zip"
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"tare.dev/tare/internal/testkit/bootjartest"
 	"tare.dev/tare/internal/testkit/jvmtest"
+	"tare.dev/tare/internal/testkit/smalldisk"
 )
 
 func TestExtract(t *testing.T) {
@@ -84,5 +87,20 @@ func TestManifestLines(t *testing.T) {
 		if len(line) > 70 {
 			t.Errorf("%d bytes: %s", len(line), line)
 		}
+	}
+}
+
+// On a full disk nothing is left of what was extracted, and the reason is told.
+func TestExtractToAFullDisk(t *testing.T) {
+	dir := t.TempDir()
+	jar := filepath.Join(dir, "app.jar")
+	bootjartest.Write(t, jar, jvmtest.Jar(t, "sysinfo.jar"), nil)
+	out := filepath.Join(smalldisk.Mount(t, 64<<10), "out")
+	_, err := Extract(jar, out)
+	if !errors.Is(err, syscall.ENOSPC) || errors.Is(err, ErrLayout) || !strings.Contains(err.Error(), "jars extracted from "+jar) {
+		t.Error(err)
+	}
+	if _, err := os.Lstat(out); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the folder is left: %v", err)
 	}
 }
