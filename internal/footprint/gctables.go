@@ -1,6 +1,9 @@
 package footprint
 
 import (
+	"cmp"
+	"slices"
+
 	"tare.dev/tare/internal/hotspot"
 )
 
@@ -118,6 +121,45 @@ func tableOfSize(size int64, tables []hotspot.GCTable) string {
 		}
 	}
 	return ""
+}
+
+// boundTables drops claims on tables where more has their sizes than the collector
+// can have, and says of what is left that it is guessed. The kernel maps downward: of
+// what has the size of a table, the JVM made the tables first, at its start, and so
+// the highest are kept.
+func boundTables(claims []claim, most int64) []claim {
+	var tables []int
+	var sum int64
+	for i, c := range claims {
+		if c.owner == GC && c.part != partMarkStacks {
+			tables = append(tables, i)
+			sum += c.size()
+		}
+	}
+	if sum <= most {
+		return claims
+	}
+	slices.SortFunc(tables, func(a, b int) int { return cmp.Compare(claims[b].start, claims[a].start) })
+	dropped := map[int]bool{}
+	left := most
+	for _, i := range tables {
+		if claims[i].size() > left {
+			dropped[i] = true
+			continue
+		}
+		left -= claims[i].size()
+	}
+	var out []claim
+	for i, c := range claims {
+		if dropped[i] {
+			continue
+		}
+		if c.owner == GC {
+			c.how = Heuristic
+		}
+		out = append(out, c)
+	}
+	return out
 }
 
 // adoptNeighbours gives anonymous memory that is still nobody's to the collector

@@ -98,3 +98,25 @@ func TestTableBytes(t *testing.T) {
 		}
 	}
 }
+
+// Where more has the size of tables than the collector can have, the highest are
+// kept, and are guessed; mark stacks and other owners are in no bound.
+func TestBoundTables(t *testing.T) {
+	at := func(mb uint64, o Owner, part string) claim {
+		return claim{span: span{mb * mib, (mb + 2) * mib}, owner: o, how: Layout, rank: rankTable, part: part}
+	}
+	claims := []claim{at(10, GC, ""), at(40, GC, "mark-bitmap"), at(20, Malloc, ""), at(30, GC, ""), at(5, GC, partMarkStacks)}
+	if got := boundTables(claims, 6*mib); !reflect.DeepEqual(got, claims) {
+		t.Errorf("within the bound: %+v", got)
+	}
+	var got []span
+	for _, c := range boundTables(claims, 5*mib) {
+		got = append(got, c.span)
+		if want := c.owner == GC; (c.how == Heuristic) != want {
+			t.Errorf("%+v: guessed is %t", c, !want)
+		}
+	}
+	if want := []span{claims[1].span, claims[2].span, claims[3].span, claims[4].span}; !reflect.DeepEqual(got, want) {
+		t.Errorf("kept %x, want %x", got, want)
+	}
+}

@@ -482,24 +482,7 @@ func (s *scan) claimsByLook(segs []segment) []claim {
 			out = append(out, claim{g.span, ThreadStacks, how, rankStack, ""})
 		}
 	}
-	doubtTables(out, tableBytes(s.vm))
-	return out
-}
-
-// doubtTables says that tables are guessed where more has their sizes than the
-// collector can have.
-func doubtTables(claims []claim, most int64) {
-	var sum int64
-	for _, c := range claims {
-		if c.owner == GC && c.part != partMarkStacks {
-			sum += c.size()
-		}
-	}
-	for i := range claims {
-		if sum > most && claims[i].owner == GC {
-			claims[i].how = Heuristic
-		}
-	}
+	return boundTables(out, tableBytes(s.vm))
 }
 
 // stackSizes are the sizes that a thread's stack may have: the JVM's
