@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"tare.dev/tare/bench/ways"
+	"tare.dev/tare/internal/bootjar"
 	"tare.dev/tare/internal/fit"
 	"tare.dev/tare/internal/runner"
 	"tare.dev/tare/internal/trial"
@@ -132,7 +133,7 @@ func (m *measurer) lacks(found record) bool {
 func (m *measurer) remake(ctx context.Context, found record) error {
 	if gone(found.Jar) {
 		jars := m.app.jars(place{jdk: m.shape.jdk, cache: m.cache})
-		if _, err := fit.ExtractJars(jars[0], filepath.Dir(found.Jar)); err != nil {
+		if _, err := bootjar.Extract(jars[0], filepath.Dir(found.Jar)); err != nil {
 			return err
 		}
 	}

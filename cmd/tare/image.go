@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tare.dev/tare/internal/docker"
+	"tare.dev/tare/internal/bootjar"
 	"tare.dev/tare/internal/fit"
 	"tare.dev/tare/internal/image"
 	"tare.dev/tare/internal/jvmopts"
@@ -125,7 +126,7 @@ func factsHere(ctx context.Context, args, env []string) (imageFacts, error) {
 // nestedJar is the file of a java command's jar, links resolved, where it holds jars.
 func nestedJar(args []string) string {
 	command, err := jvmopts.Parse(args)
-	if err != nil || !isJava(args) || !fit.NestedJars(command.Jar()) {
+	if err != nil || !isJava(args) || !bootjar.Nested(command.Jar()) {
 		return ""
 	}
 	jar, err := filepath.EvalSymlinks(command.Jar())

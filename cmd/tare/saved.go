@@ -20,6 +20,7 @@ func footprintOf(ctx context.Context, stdin io.Reader, c container, args ...stri
 		}
 		return f, nil
 	}
+	defer letGarbageLie(weighGC)()
 	proc := linux.NewFS("/proc")
 	target, err := c.resolve(ctx, proc, args)
 	if err != nil {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime/debug"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -65,12 +64,8 @@ tare diff reads. What was recorded stays readable when tare is killed.`,
 	return cmd
 }
 
-// watchGC lets the garbage of several weighings lie: at the default, collecting
-// it is a tenth of what a watch costs. It is some 10 MB then.
-const watchGC = 300 // percent, as GOGC
-
 func runWatch(ctx context.Context, in io.Reader, out io.Writer, args []string, opts watchOptions) error {
-	defer debug.SetGCPercent(debug.SetGCPercent(watchGC))
+	defer letGarbageLie(watchGC)()
 	proc := linux.NewFS("/proc")
 	target, err := opts.from.resolve(ctx, proc, args)
 	if err != nil {

@@ -72,6 +72,7 @@ name with --container; with several, name one after it.`,
 }
 
 func weigh(ctx context.Context, w, errs io.Writer, args []string, opts weighOptions) error {
+	defer letGarbageLie(weighGC)()
 	proc := linux.NewFS("/proc")
 	target, err := opts.container.resolve(ctx, proc, args)
 	if err != nil {

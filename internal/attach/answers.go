@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"tare.dev/tare/internal/hotspot"
+	"tare.dev/tare/internal/lazy"
 )
 
 // ErrAnswer says that the answer to a diagnostic command has a form that no known
@@ -51,11 +52,11 @@ func scaled(number, unit string) (int64, error) {
 
 // heapUsed finds what a part of the heap has in use, as each collector puts it
 // (JDK: print_on of src/hotspot/share/gc/*/*Heap.cpp and *Generation.cpp).
-var heapUsed = []*regexp.Regexp{
-	regexp.MustCompile(`\btotal (?:reserved )?\d+K.*\bused (\d+)(K)\b`),                       // G1, Serial, CMS, Parallel
-	regexp.MustCompile(`^ *ZHeap +used (\d+)([KMG])\b`),                                       // ZGC
-	regexp.MustCompile(`\bcommitted, (\d+)([BKMG]) used`),                                     // Shenandoah
-	regexp.MustCompile(`^ *(?:the )?space \d+K, +\d+% used \[(0x[0-9a-f]+), *(0x[0-9a-f]+),`), // Epsilon
+var heapUsed = []func() *regexp.Regexp{
+	lazy.Regexp(`\btotal (?:reserved )?\d+K.*\bused (\d+)(K)\b`),                       // G1, Serial, CMS, Parallel
+	lazy.Regexp(`^ *ZHeap +used (\d+)([KMG])\b`),                                       // ZGC
+	lazy.Regexp(`\bcommitted, (\d+)([BKMG]) used`),                                     // Shenandoah
+	lazy.Regexp(`^ *(?:the )?space \d+K, +\d+% used \[(0x[0-9a-f]+), *(0x[0-9a-f]+),`), // Epsilon
 }
 
 // ParseHeapUsed returns the bytes of the heap that are in use according to
@@ -65,7 +66,7 @@ func ParseHeapUsed(r io.Reader) (int64, error) {
 	found, by := false, len(heapUsed)
 	err := scanLines(r, func(line string) error {
 		for i, re := range heapUsed {
-			m := re.FindStringSubmatch(line)
+			m := re().FindStringSubmatch(line)
 			// A generation comes before its spaces, and counts them.
 			if m == nil || found && by != i {
 				continue
@@ -115,8 +116,8 @@ type CodeHeapUse struct {
 const maxCodeHeaps = 16
 
 var (
-	codeHeap       = regexp.MustCompile(`^(?:CodeHeap '([^']+)'|CodeCache): size=\d+Kb,? used=(\d+)Kb`)
-	codeHeapBounds = regexp.MustCompile(`^ bounds \[(0x[0-9a-f]+), 0x[0-9a-f]+, (0x[0-9a-f]+)\]`)
+	codeHeap       = lazy.Regexp(`^(?:CodeHeap '([^']+)'|CodeCache): size=\d+Kb,? used=(\d+)Kb`)
+	codeHeapBounds = lazy.Regexp(`^ bounds \[(0x[0-9a-f]+), 0x[0-9a-f]+, (0x[0-9a-f]+)\]`)
 )
 
 // ParseCodeCache parses Compiler.codecache of JDK 9 and later (JDK:
@@ -126,12 +127,12 @@ func ParseCodeCache(r io.Reader) ([]CodeHeapUse, error) {
 	var out []CodeHeapUse
 	var last CodeHeapUse
 	err := scanLines(r, func(line string) (err error) {
-		if m := codeHeap.FindStringSubmatch(line); m != nil {
+		if m := codeHeap().FindStringSubmatch(line); m != nil {
 			last = CodeHeapUse{Name: cmp.Or(m[1], "CodeCache")}
 			last.UsedBytes, err = kib(m[2])
 			return err
 		}
-		if m := codeHeapBounds.FindStringSubmatch(line); m != nil && last.Name != "" && len(out) < maxCodeHeaps {
+		if m := codeHeapBounds().FindStringSubmatch(line); m != nil && last.Name != "" && len(out) < maxCodeHeaps {
 			if last.Memory, err = parseRegion(m[1], m[2]); err != nil {
 				return err
 			}
@@ -202,7 +203,7 @@ type Histogram struct {
 
 // histogramLine takes the name up to the module, which has no blank in it: the
 // names of classes that Kotlin compiled may have some.
-var histogramLine = regexp.MustCompile(`^ *(?:\d+:|(Total)) +(\d+) +(\d+)(?: +(\S.*?)(?: \(\S+\))?)? *$`)
+var histogramLine = lazy.Regexp(`^ *(?:\d+:|(Total)) +(\d+) +(\d+)(?: +(\S.*?)(?: \(\S+\))?)? *$`)
 
 // maxName bounds the bytes that are kept of a name of a class.
 const maxName = 1 << 10
@@ -221,7 +222,7 @@ func ParseHistogram(r io.Reader, top int) (*Histogram, error) {
 	h := &Histogram{}
 	total := false
 	err := scanLines(r, func(line string) error {
-		m := histogramLine.FindStringSubmatch(line)
+		m := histogramLine().FindStringSubmatch(line)
 		if m == nil {
 			return nil
 		}
@@ -251,9 +252,9 @@ type MetaspaceUse struct {
 }
 
 var (
-	metaspaceTotal     = regexp.MustCompile(`^Total Usage - (\d+) loaders, (\d+) classes`)
-	metaspaceCommitted = regexp.MustCompile(`^Waste .*total committed size ([0-9.]+) (\w+)\)`)
-	metaspaceWaste     = regexp.MustCompile(`^ +-total-: +([0-9.]+) (\w+)`)
+	metaspaceTotal     = lazy.Regexp(`^Total Usage - (\d+) loaders, (\d+) classes`)
+	metaspaceCommitted = lazy.Regexp(`^Waste .*total committed size ([0-9.]+) (\w+)\)`)
+	metaspaceWaste     = lazy.Regexp(`^ +-total-: +([0-9.]+) (\w+)`)
 )
 
 // ParseMetaspace parses VM.metaspace of JDK 11 and later (JDK:
@@ -262,16 +263,16 @@ func ParseMetaspace(r io.Reader) (*MetaspaceUse, error) {
 	u := &MetaspaceUse{}
 	inWaste, whole := false, false
 	err := scanLines(r, func(line string) (err error) {
-		if m := metaspaceTotal.FindStringSubmatch(line); m != nil {
+		if m := metaspaceTotal().FindStringSubmatch(line); m != nil {
 			var err2 error
 			u.Loaders, err = strconv.ParseInt(m[1], 10, 32)
 			u.Classes, err2 = strconv.ParseInt(m[2], 10, 32)
 			return errors.Join(err, err2)
 		}
-		if m := metaspaceCommitted.FindStringSubmatch(line); m != nil {
+		if m := metaspaceCommitted().FindStringSubmatch(line); m != nil {
 			inWaste = true
 			u.CommittedBytes, err = scaled(m[1], m[2])
-		} else if m := metaspaceWaste.FindStringSubmatch(line); inWaste && m != nil {
+		} else if m := metaspaceWaste().FindStringSubmatch(line); inWaste && m != nil {
 			whole = true
 			u.WasteBytes, err = scaled(m[1], m[2])
 		}
@@ -292,7 +293,7 @@ type LoaderUse struct {
 	ChunkBytes, BlockBytes int64
 }
 
-var loaderLine = regexp.MustCompile(`^0x[0-9a-f]+ +0x[0-9a-f]+ +0x[0-9a-f]+ +(\d+) +(\d+) +(\d+) +(\S.*)$`)
+var loaderLine = lazy.Regexp(`^0x[0-9a-f]+ +0x[0-9a-f]+ +0x[0-9a-f]+ +(\d+) +(\d+) +(\d+) +(\S.*)$`)
 
 // maxLoaderTypes bounds the types of class loaders that are told apart.
 const maxLoaderTypes = 1 << 12
@@ -306,7 +307,7 @@ func ParseLoaders(r io.Reader, top int) (types []LoaderUse, all LoaderUse, err e
 	whole := false
 	err = scanLines(r, func(line string) error {
 		whole = whole || strings.HasPrefix(line, "Total = ")
-		m := loaderLine.FindStringSubmatch(line)
+		m := loaderLine().FindStringSubmatch(line)
 		if m == nil {
 			return nil
 		}

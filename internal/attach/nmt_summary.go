@@ -4,7 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
+
+	"tare.dev/tare/internal/lazy"
 )
 
 // NMTCategory is one use of memory as native memory tracking counts it: by bytes
@@ -25,9 +26,9 @@ type NMTSummary struct {
 }
 
 var (
-	nmtTotal    = regexp.MustCompile(`^Total: reserved=\d+KB, committed=(\d+)KB`)
-	nmtCategory = regexp.MustCompile(`^- *(\S.*?) \(reserved=(\d+)KB, committed=(\d+)KB`)
-	nmtPart     = regexp.MustCompile(`^ +\((malloc|arena|mmap: reserved)=(\d+)KB(?:, committed=(\d+)KB)?`)
+	nmtTotal    = lazy.Regexp(`^Total: reserved=\d+KB, committed=(\d+)KB`)
+	nmtCategory = lazy.Regexp(`^- *(\S.*?) \(reserved=(\d+)KB, committed=(\d+)KB`)
+	nmtPart     = lazy.Regexp(`^ +\((malloc|arena|mmap: reserved)=(\d+)KB(?:, committed=(\d+)KB)?`)
 )
 
 const maxNMTCategories = 256
@@ -50,7 +51,7 @@ type nmtSums struct {
 }
 
 func (s *nmtSums) line(text string) (err error) {
-	if m := nmtTotal.FindStringSubmatch(text); m != nil {
+	if m := nmtTotal().FindStringSubmatch(text); m != nil {
 		s.total = true
 		s.CommittedBytes, err = kib(m[1])
 		return err
@@ -67,7 +68,7 @@ func (s *nmtSums) result() (*NMTSummary, error) {
 
 // addLine adds a category, or a part of the last one.
 func (s *NMTSummary) addLine(line string) error {
-	if m := nmtCategory.FindStringSubmatch(line); m != nil {
+	if m := nmtCategory().FindStringSubmatch(line); m != nil {
 		if len(s.Categories) == maxNMTCategories {
 			return fmt.Errorf("%w: more than %d categories", ErrAnswer, maxNMTCategories)
 		}
@@ -79,7 +80,7 @@ func (s *NMTSummary) addLine(line string) error {
 		s.Categories = append(s.Categories, NMTCategory{Name: m[1], ReservedBytes: reserved, CommittedBytes: committed})
 		return errors.Join(err1, err2)
 	}
-	if m := nmtPart.FindStringSubmatch(line); m != nil && len(s.Categories) > 0 {
+	if m := nmtPart().FindStringSubmatch(line); m != nil && len(s.Categories) > 0 {
 		return s.Categories[len(s.Categories)-1].setPart(m[1], m[2], m[3])
 	}
 	return nil

@@ -2,11 +2,13 @@ package fit
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
 	"time"
 
+	"tare.dev/tare/internal/bootjar"
 	"tare.dev/tare/internal/trial"
 )
 
@@ -56,16 +58,20 @@ func (t *trier) Train(ctx context.Context, s Setup, option string) (string, erro
 }
 
 // Extract takes the application's jar apart, in the folder of archives.
-func (t *trier) Extract(context.Context) (string, error) {
+func (t *trier) Extract(ctx context.Context) (string, error) {
 	dir := t.config.extractedDir()
 	if _, err := RemoveMade(dir); err != nil { // by this fit, before it was cut off
 		return "", fmt.Errorf("folder for extracted jars: %w", err)
 	}
-	jar, err := ExtractJars(t.config.jarPath(), dir)
-	if err == nil {
-		t.archives = append(t.archives, trained{file: dir})
+	jar, err := t.config.Runner.Extract(ctx, t.config.jarPath(), dir)
+	if errors.Is(err, bootjar.ErrLayout) {
+		return "", fmt.Errorf("%w: %w", ErrNotExtracted, err)
 	}
-	return t.config.inside(jar), err
+	if err != nil {
+		return "", err
+	}
+	t.archives = append(t.archives, trained{file: dir})
+	return t.config.inside(jar), nil
 }
 
 // extractedDir is where the application's jar is taken apart.

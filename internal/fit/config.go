@@ -27,9 +27,11 @@ type Config struct {
 	Given jvmopts.Options
 	Java  Java
 	// Machine is where the trials run, ReadAheadBytes how much the disk of the
-	// JDK reads at a time, 0 where that is not known; see Survey.
+	// JDK reads at a time, 0 where that is not known. NestedJars says that the
+	// application's jar holds jars. See Survey.
 	Machine        Machine
 	ReadAheadBytes int64
+	NestedJars     bool
 	// Env is the application's environment, Dir its folder. AddedEnv is the
 	// part of it that was given for this application.
 	Env      []string
@@ -126,7 +128,7 @@ func NewLoad(l load.Loader) Load {
 
 // Search is the search that the config asks for, by trials that t makes.
 func (c Config) Search(t Trier) *Search {
-	facts := Facts{Release: jvmopts.ParseRelease(c.Java.Version), Given: c.Given, Allow: c.Allow, CPUs: c.CPUs, Nested: NestedJars(c.jarPath()),
+	facts := Facts{Release: jvmopts.ParseRelease(c.Java.Version), Given: c.Given, Allow: c.Allow, CPUs: c.CPUs, Nested: c.NestedJars,
 		ReadAheadBytes: c.ReadAheadBytes, Inherits: c.Runner != nil && strings.HasPrefix(c.Runner.Name(), "cgroup")}
 	return &Search{Trier: t, Levers: c.Levers, Facts: facts, AmpleBytes: c.AmpleBytes, Baselines: c.Baselines, Confirmations: c.Confirmations,
 		MaxTrials: c.MaxTrials, Budget: c.Budget, Margin: c.Margin, Prefer: c.Prefer, ShowFailure: true, Ablation: c.Ablation, HeapCurve: c.HeapCurve,

@@ -68,9 +68,10 @@ func FuzzAttribute(f *testing.F) {
 		vm.Classes, vm.Metadata = []uint64{start}, []uint64{start, start + size}
 		target := &process.Target{PID: 1, LibjvmPath: vmas[0].Path, ImageHeap: elffile.Section{Start: 0, End: 1}}
 		// Each kind of JVM in its turn.
-		s := &scan{target: target, vmas: vmas, jvm: []jvm{
+		s := madeUp([]jvm{
 			describedHotSpot{vm}, countedHotSpot{*vm, []int64{int64(size % (1 << 46))}}, openJ9{}, nativeImage{target},
-		}[kind%4]}
+		}[kind%4], vmas)
+		s.target = target
 		s.layOut(anything(content), 4096)
 		for i := range vmas {
 			s.runs = append(s.runs, linux.PageRun{Start: vmas[i].Start, End: vmas[i].Start + 4096})

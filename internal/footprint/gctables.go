@@ -1,6 +1,9 @@
 package footprint
 
 import (
+	"cmp"
+	"slices"
+
 	"tare.dev/tare/internal/hotspot"
 )
 
@@ -30,11 +33,13 @@ func gcTables(vm *hotspot.VM, page uint64) []hotspot.GCTable {
 // tableBytes is the most that the tables can take whose size alone tells what
 // they are (JDK: src/hotspot/share/gc). What has their sizes beyond it is
 // something else. Of small heaps the tables are so small that other memory of
-// HotSpot has their sizes: that is the slack.
+// HotSpot has their sizes: that is the slack. Epsilon has no tables.
 func tableBytes(vm *hotspot.VM) (most int64) {
 	const slack = 6 << 20
 	heap := vm.Heap.Size()
 	switch vm.Collector {
+	case "Epsilon":
+		return 0
 	case "G1": // block offsets, card counts and two more; a second bitmap before JDK 20
 		most = 4*heap/512 + heap/64 + vm.MarkStackBytes
 		if vm.Major < 20 {
@@ -116,4 +121,78 @@ func tableOfSize(size int64, tables []hotspot.GCTable) string {
 		}
 	}
 	return ""
+}
+
+// boundTables drops claims on tables where more has their sizes than the collector
+// can have, and says of what is left that it is guessed. The kernel maps downward: of
+// what has the size of a table, the JVM made the tables first, at its start, and so
+// the highest are kept.
+func boundTables(claims []claim, most int64) []claim {
+	var tables []int
+	var sum int64
+	for i, c := range claims {
+		if c.owner == GC && c.part != partMarkStacks {
+			tables = append(tables, i)
+			sum += c.size()
+		}
+	}
+	if sum <= most {
+		return claims
+	}
+	slices.SortFunc(tables, func(a, b int) int { return cmp.Compare(claims[b].start, claims[a].start) })
+	dropped := map[int]bool{}
+	left := most
+	for _, i := range tables {
+		if claims[i].size() > left {
+			dropped[i] = true
+			continue
+		}
+		left -= claims[i].size()
+	}
+	var out []claim
+	for i, c := range claims {
+		if dropped[i] {
+			continue
+		}
+		if c.owner == GC {
+			c.how = Heuristic
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+// adoptNeighbours gives anonymous memory that is still nobody's to the collector
+// where it lies directly beside one of its tables: they are made one after the
+// other, and the kernel merges them, so that a mapping may have no table's size.
+// It gives no more than the tables can take: what goes on without a gap beyond
+// that is something else, of which no part is known to be a table.
+func adoptNeighbours(segs []segment, most int64) {
+	left := most
+	for _, g := range segs {
+		if g.owner == GC && g.how != Exact && g.part != partMarkStacks {
+			left -= g.size()
+		}
+	}
+	table := func(i int, at uint64) bool {
+		return i >= 0 && i < len(segs) && segs[i].owner == GC && (segs[i].end == at || segs[i].start == at)
+	}
+	for i := 0; i < len(segs); {
+		j, size := i, int64(0)
+		for j < len(segs) && segs[j].owner == Unattributed && anonymous(segs[j].vma) && (j == i || segs[j].start == segs[j-1].end) {
+			size += segs[j].size()
+			j++
+		}
+		if j == i {
+			i++
+			continue
+		}
+		if size <= left && (table(i-1, segs[i].start) || table(j, segs[j-1].end)) {
+			left -= size
+			for k := i; k < j; k++ {
+				segs[k].owner, segs[k].how = GC, Heuristic
+			}
+		}
+		i = j
+	}
 }

@@ -39,3 +39,84 @@ func TestClaimTables(t *testing.T) {
 		t.Errorf("got %x, want %x", got, want)
 	}
 }
+
+// What lies beside a table is the collector's as far as its tables reach, and all
+// of it somebody else's where more goes on than they can take.
+func TestAdoptNeighbours(t *testing.T) {
+	const at = 1 << 40
+	table := segment{span: span{at, at + 2*mib}, owner: GC, how: Layout, part: "mark-bitmap"}
+	card := segment{span: span{at, at + 2*mib}, owner: GC, how: Exact, part: partCardTable}
+	stacks := segment{span: span{at, at + 2*mib}, owner: GC, how: Layout, part: partMarkStacks}
+	nobody := func(from, to uint64, path string) segment {
+		return segment{span: span{at + from*mib, at + to*mib}, owner: Unattributed, vma: &linux.VMA{Start: at + from*mib, End: at + to*mib, Perms: "rw-p", Path: path}}
+	}
+	for _, c := range []struct {
+		name  string
+		first segment
+		rest  []segment
+		most  int64
+		want  []bool // of rest: is the collector's
+	}{
+		{"within the bound", table, []segment{nobody(2, 4, ""), nobody(4, 5, "")}, 5 * mib, []bool{true, true}},
+		{"beyond the bound", table, []segment{nobody(2, 4, ""), nobody(4, 6, "")}, 5 * mib, []bool{false, false}},
+		{"the card table has an address of its own", card, []segment{nobody(2, 7, "")}, 5 * mib, []bool{true}},
+		{"mark stacks are in no bound", stacks, []segment{nobody(2, 7, "")}, 5 * mib, []bool{true}},
+		{"not beside it", table, []segment{nobody(3, 4, "")}, 5 * mib, []bool{false}},
+		{"a gap ends what is beside it", table, []segment{nobody(2, 3, ""), nobody(4, 5, "")}, 5 * mib, []bool{true, false}},
+		{"the stack of the process", table, []segment{nobody(2, 3, "[stack]")}, 5 * mib, []bool{false}},
+		{"two on two sides share it", table, []segment{nobody(2, 3, ""), {span: span{at + 3*mib, at + 4*mib}, owner: GC, how: Layout}, nobody(4, 6, "")}, 5 * mib, []bool{true, true, false}},
+		{"a collector without tables", table, []segment{nobody(2, 3, "")}, 0, []bool{false}},
+	} {
+		segs := append([]segment{c.first}, c.rest...)
+		adoptNeighbours(segs, c.most)
+		for i, want := range c.want {
+			if got := segs[i+1].owner == GC; got != want {
+				t.Errorf("%s: segment %d is the collector's: %t", c.name, i, got)
+			}
+		}
+	}
+}
+
+// What the tables may take is by collector.
+func TestTableBytes(t *testing.T) {
+	const slack = 6 * mib
+	heap := hotspot.Region{Start: 1 << 40, End: 1<<40 + 512*mib}
+	tables := []hotspot.GCTable{{Name: "page and forwarding tables", Bytes: 16 * mib}, {Name: "mark stacks", Bytes: 8 << 30}, {Name: "other tables", Bytes: mib}}
+	for _, c := range []struct {
+		vm   hotspot.VM
+		want int64
+	}{
+		{hotspot.VM{Collector: "G1", Major: 17, MarkStackBytes: mib}, 4*mib + 16*mib + mib + slack},
+		{hotspot.VM{Collector: "G1", Major: 25, MarkStackBytes: mib}, 4*mib + 8*mib + mib + slack},
+		{hotspot.VM{Collector: "Parallel"}, 2*mib + 32*mib + slack},
+		{hotspot.VM{Collector: "ZGC"}, 16*mib + slack},
+		{hotspot.VM{Collector: "Epsilon"}, 0},
+	} {
+		c.vm.Heap, c.vm.GCTables = heap, tables
+		if got := tableBytes(&c.vm); got != c.want {
+			t.Errorf("%s %d: %d, want %d", c.vm.Collector, c.vm.Major, got, c.want)
+		}
+	}
+}
+
+// Where more has the size of tables than the collector can have, the highest are
+// kept, and are guessed; mark stacks and other owners are in no bound.
+func TestBoundTables(t *testing.T) {
+	at := func(mb uint64, o Owner, part string) claim {
+		return claim{span: span{mb * mib, (mb + 2) * mib}, owner: o, how: Layout, rank: rankTable, part: part}
+	}
+	claims := []claim{at(10, GC, ""), at(40, GC, "mark-bitmap"), at(20, Malloc, ""), at(30, GC, ""), at(5, GC, partMarkStacks)}
+	if got := boundTables(claims, 6*mib); !reflect.DeepEqual(got, claims) {
+		t.Errorf("within the bound: %+v", got)
+	}
+	var got []span
+	for _, c := range boundTables(claims, 5*mib) {
+		got = append(got, c.span)
+		if want := c.owner == GC; (c.how == Heuristic) != want {
+			t.Errorf("%+v: guessed is %t", c, !want)
+		}
+	}
+	if want := []span{claims[1].span, claims[2].span, claims[3].span, claims[4].span}; !reflect.DeepEqual(got, want) {
+		t.Errorf("kept %x, want %x", got, want)
+	}
+}

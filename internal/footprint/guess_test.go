@@ -9,10 +9,16 @@ import (
 	"tare.dev/tare/internal/process"
 )
 
+// madeUp is a made-up JVM with mappings of which no page is resident.
+func madeUp(j jvm, vmas []linux.VMA) *scan {
+	return &scan{target: &process.Target{PID: 1}, pageView: pageView{vmas: vmas}, jvmView: jvmView{jvm: j}}
+}
+
 // guessing is a made-up JVM of which little is known: what the mappings alone
 // make of it.
 func guessing(vmas []linux.VMA, vm hotspot.VM, mem hotspot.Memory) *scan {
-	s := &scan{target: &process.Target{PID: 1}, vmas: vmas, runs: allOf(vmas), jvm: describedHotSpot{&vm}, stackLimit: 8 * mib}
+	s := madeUp(describedHotSpot{&vm}, vmas)
+	s.runs, s.stackLimit = allOf(vmas), 8*mib
 	s.layOut(mem, page)
 	s.malloc = s.layout.readMalloc(s.runs)
 	return s

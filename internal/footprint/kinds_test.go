@@ -160,10 +160,7 @@ func startWaiting(t *testing.T, cmd *exec.Cmd, says string) int {
 func TestAttributeTwice(t *testing.T) {
 	const heap = 0x7f0000000000
 	vmas := []linux.VMA{mapping(heap, heap+8*mib, "rw-p")}
-	s := &scan{
-		target: &process.Target{PID: 1}, vmas: vmas,
-		jvm: countedHotSpot{hotspot.VM{Major: 17, Counters: &hotspot.PerfCounters{HeapCapacity: 8 * mib}}, []int64{8 * mib}},
-	}
+	s := madeUp(countedHotSpot{hotspot.VM{Major: 17, Counters: &hotspot.PerfCounters{HeapCapacity: 8 * mib}}, []int64{8 * mib}}, vmas)
 	s.layOut(closed{}, page)
 	first := attributed(t, s)
 	if second := attributed(t, s); len(first) != 1 || first[0].how != Layout || !reflect.DeepEqual(first, second) {

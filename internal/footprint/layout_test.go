@@ -9,7 +9,6 @@ import (
 	"tare.dev/tare/internal/attach"
 	"tare.dev/tare/internal/hotspot"
 	"tare.dev/tare/internal/linux"
-	"tare.dev/tare/internal/process"
 )
 
 // words is a memory of single words, the rest unreadable.
@@ -90,12 +89,8 @@ func TestChunksInAMappingOfTheJVM(t *testing.T) {
 	const a = 0x7f0000000000
 	vmas := []linux.VMA{mapping(a, a+0x100000, "rw-p")}
 	mem := words{a: 0, a + 8: 0x21000 | mmapped}
-	s := &scan{
-		target: &process.Target{PID: 1},
-		jvm:    describedHotSpot{&hotspot.VM{Major: 25}},
-		vmas:   vmas,
-		mapped: []attach.NMTRegion{{Region: hotspot.Region{Start: a, End: a + 0x100000}, Category: "GC"}},
-	}
+	s := madeUp(describedHotSpot{&hotspot.VM{Major: 25}}, vmas)
+	s.mapped = []attach.NMTRegion{{Region: hotspot.Region{Start: a, End: a + 0x100000}, Category: "GC"}}
 	s.layOut(mem, page)
 	owners := map[span]Owner{}
 	for _, g := range attributed(t, s) {
@@ -137,11 +132,7 @@ func TestStackThatCouldBeATable(t *testing.T) {
 		// Without a guard it is the table.
 		mapping(a+2*mib, a+3*mib-3*page, "rw-p"),
 	}
-	s := &scan{
-		target: &process.Target{PID: 1},
-		vmas:   vmas,
-		jvm:    describedHotSpot{&hotspot.VM{StackBytes: []int64{mib}, GCTables: []hotspot.GCTable{{Name: "card table", Bytes: 768 << 10}}}},
-	}
+	s := madeUp(describedHotSpot{&hotspot.VM{StackBytes: []int64{mib}, GCTables: []hotspot.GCTable{{Name: "card table", Bytes: 768 << 10}}}}, vmas)
 	s.layOut(words{}, page)
 	var got []Owner
 	for _, g := range attributed(t, s) {
@@ -232,10 +223,8 @@ func TestMappingOwner(t *testing.T) {
 // A JVM that says nothing of itself still adds up.
 func TestFootprintOfTheKernelAlone(t *testing.T) {
 	vmas := []linux.VMA{mapping(page, 5*page, "rw-p"), {Start: 8 * page, End: 9 * page, Perms: "r--p", Inode: 3, Path: "/a/b.jar"}}
-	s := &scan{
-		target: &process.Target{PID: 1}, jvm: openJ9{}, vmas: vmas, rollup: linux.VMA{PSS: 5},
-		runs: []linux.PageRun{{Start: page, End: 2 * page}, {Start: 8 * page, End: 10 * page}},
-	}
+	s := madeUp(openJ9{}, vmas)
+	s.rollup, s.runs = linux.VMA{PSS: 5}, []linux.PageRun{{Start: page, End: 2 * page}, {Start: 8 * page, End: 10 * page}}
 	s.layOut(closed{}, page)
 	f := s.footprint(attributed(t, s))
 	if f.RSSBytes != 3*page || f.PSSBytes != 5 {

@@ -8,7 +8,6 @@ import (
 
 	"tare.dev/tare/internal/hotspot"
 	"tare.dev/tare/internal/linux"
-	"tare.dev/tare/internal/process"
 )
 
 // arenaWords lays out the state of an arena at an address: its top chunk, the
@@ -97,7 +96,8 @@ func TestReadMallocCut(t *testing.T) {
 		vmas, w := threeArenas()
 		w[heapA+0x8000+chunkFD] = next
 		mem := present{w, vmas}
-		s := &scan{target: &process.Target{PID: 1}, vm: &hotspot.VM{}, vmas: vmas, runs: allOf(vmas), layout: newLayout(vmas, mem, page)}
+		s := madeUp(nil, vmas)
+		s.vm, s.runs, s.layout = &hotspot.VM{}, allOf(vmas), newLayout(vmas, mem, page)
 		if s.malloc = s.layout.readMalloc(s.runs); !s.malloc.cut() {
 			t.Errorf("%s: not cut: %+v", name, s.malloc.arenas)
 		}

@@ -198,16 +198,14 @@ var doubts = map[Owner]string{
 	Malloc:       "it is anonymous memory that an allocator is likely to have mapped: a library may have mapped it for itself",
 }
 
-// A doubt is named about more than doubtful bytes, and a part of Rss.
-const (
-	doubtful      = 1 << 20
-	doubtfulShare = 100
-)
+// A doubt is named about more than doubtful bytes, of a row that is guessed: more
+// than a hundredth of it.
+const doubtful = 256 << 10
 
 // doubt names the doubt about a row of which some bytes are guessed.
 func (f *Footprint) doubt(o Owner, guessed int64) {
 	why, ok := doubts[o]
-	if r := f.row(o); ok && r.How == Heuristic && guessed > max(doubtful, f.RSSBytes/doubtfulShare) {
+	if r := f.row(o); ok && r.How == Heuristic && guessed > doubtful {
 		f.Warnings = append(f.Warnings, fmt.Sprintf("%s: %.1f MiB are guessed: %s", o, float64(guessed)/(1<<20), why))
 	}
 }

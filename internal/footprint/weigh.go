@@ -36,34 +36,67 @@ type Options struct {
 	Series *Series
 }
 
-// scan is what was read of one JVM for one footprint.
+// scan is what was read of one JVM for one footprint. Its parts are filled in the
+// order in which they stand here: see weigh.
 type scan struct {
-	proc    linux.FS
-	target  *process.Target
-	series  *Series
-	jvm     jvm
-	vm      *hotspot.VM // the facts of jvm
-	vmas    []linux.VMA
-	runs    []linux.PageRun
-	kinds   *linux.PageScan // nil where smaps had to be read
-	rollup  linux.VMA
-	regions []attach.NMTRegion // of native memory tracking
-	mapped  []attach.NMTRegion // mappings of one use, of System.map
-	asked   *Asked             // nil without Options.Attach
-	layout  *layout
-	malloc  mallocState
+	proc   linux.FS
+	target *process.Target
+	series *Series
+	journal
+	pageView
+	jvmView
+	stackView
+	surroundings
+	answers
+}
+
+// journal is what reading took and what went wrong, added to all the time.
+type journal struct {
+	mu      sync.Mutex // guards sources, for pages are read beside the JVM
+	sources []Source
+	notes   []string
+}
+
+// pageView is what the kernel says of the memory, by readPages.
+type pageView struct {
+	time   time.Time   // when the pages were read
+	vmas   []linux.VMA // at first those that the target was found with
+	runs   []linux.PageRun
+	kinds  *linux.PageScan // nil where smaps had to be read
+	rollup linux.VMA       // of a lean series zero
 	// memoryDevices are the file systems whose files lie in memory alone.
 	memoryDevices map[uint64]bool
+}
+
+// jvmView is what the JVM's own memory says: jvm by readJVM, beside the pages; the
+// rest once there are pages, by layOut and readMalloc.
+type jvmView struct {
+	jvm    jvm
+	vm     *hotspot.VM // the facts of jvm
+	layout *layout
+	malloc mallocState
+}
+
+// stackView is what tells stacks, by readStackPointers and readStackLimit, which need
+// the JVM's list of threads.
+type stackView struct {
 	// stackLimit is the size of stacks of threads that ask for none; 0 when it
 	// is not known.
 	stackLimit int64
 	sps        []stackPointer // in order of address
-	cgroup     *Cgroup
-	host       *Host
-	time       time.Time
-	mu         sync.Mutex // guards sources while pages are read
-	sources    []Source
-	notes      []string
+}
+
+// surroundings are what the process runs in, by readCgroup and readHost.
+type surroundings struct {
+	cgroup *Cgroup
+	host   *Host // nil in a lean series
+}
+
+// answers are what the JVM says when it is asked, by ask: last, for it grows by that.
+type answers struct {
+	asked   *Asked             // nil without Options.Attach
+	regions []attach.NMTRegion // of native memory tracking
+	mapped  []attach.NMTRegion // mappings of one use, of System.map
 }
 
 // stackPointer is where a thread stands on its stack.
@@ -107,7 +140,7 @@ func WeighTarget(ctx context.Context, target *process.Target, opts Options) (*Fo
 const muslNote = "its C library is musl, whose malloc is not told from other anonymous memory except for what lies in [heap]"
 
 func newScan(proc linux.FS, target *process.Target) *scan {
-	return &scan{proc: proc, target: target, vmas: target.VMAs}
+	return &scan{proc: proc, target: target, pageView: pageView{vmas: target.VMAs}}
 }
 
 func weigh(ctx context.Context, target *process.Target, opts Options) (*Footprint, error) {
@@ -393,9 +426,7 @@ func (s *scan) attribute(ctx context.Context) ([]segment, error) {
 	if name := s.allocator(); name != "" {
 		giveToAllocator(segs, name)
 	}
-	if s.vm.Collector != "Epsilon" { // which has no tables
-		adoptNeighbours(segs)
-	}
+	adoptNeighbours(segs, tableBytes(s.vm))
 	return segs, nil
 }
 
@@ -451,24 +482,7 @@ func (s *scan) claimsByLook(segs []segment) []claim {
 			out = append(out, claim{g.span, ThreadStacks, how, rankStack, ""})
 		}
 	}
-	doubtTables(out, tableBytes(s.vm))
-	return out
-}
-
-// doubtTables says that tables are guessed where more has their sizes than the
-// collector can have.
-func doubtTables(claims []claim, most int64) {
-	var sum int64
-	for _, c := range claims {
-		if c.owner == GC && c.part != partMarkStacks {
-			sum += c.size()
-		}
-	}
-	for i := range claims {
-		if sum > most && claims[i].owner == GC {
-			claims[i].how = Heuristic
-		}
-	}
+	return boundTables(out, tableBytes(s.vm))
 }
 
 // stackSizes are the sizes that a thread's stack may have: the JVM's
@@ -499,22 +513,4 @@ func (s *scan) readStackLimit(proc linux.FS) {
 		s.stackLimit = int64(alignUp(uint64(n), uint64(os.Getpagesize())))
 		return nil
 	})
-}
-
-// adoptNeighbours gives anonymous memory that is still nobody's to the
-// collector when it lies directly beside one of its tables: they are made one
-// after the other.
-func adoptNeighbours(segs []segment) {
-	adopt := func(i, from int) {
-		g, n := &segs[i], &segs[from]
-		if g.owner == Unattributed && n.owner == GC && (g.end == n.start || n.end == g.start) && anonymous(g.vma) {
-			g.owner, g.how = GC, Heuristic
-		}
-	}
-	for i := 1; i < len(segs); i++ {
-		adopt(i, i-1)
-	}
-	for i := len(segs) - 2; i >= 0; i-- {
-		adopt(i, i+1)
-	}
 }

@@ -7,10 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"regexp"
 	"sort"
 	"strconv"
 	"strings"
+
+	"tare.dev/tare/internal/lazy"
 )
 
 // CodeHeap is a reserved part of the code cache, with the map of its segments.
@@ -155,7 +156,7 @@ func sameClasses(a, b *PerfCounters) bool {
 	return a != nil && b != nil && a.LoadedClasses > 0 && a.LoadedClasses == b.LoadedClasses && a.UnloadedClasses == b.UnloadedClasses
 }
 
-var jreVersion = regexp.MustCompile(`JRE \(([0-9][0-9A-Za-z._]*)`)
+var jreVersion = lazy.Regexp(`JRE \(([0-9][0-9A-Za-z._]*)`)
 
 // readVersion takes the Java version out of "OpenJDK 64-Bit Server VM
 // (25.504-b01) for linux-amd64 JRE (1.8.0_504-…), built on …".
@@ -168,7 +169,7 @@ func (vm *VM) readVersion(s *reader) error {
 	if err != nil {
 		return err
 	}
-	m := jreVersion.FindStringSubmatch(text)
+	m := jreVersion().FindStringSubmatch(text)
 	if m == nil {
 		return fmt.Errorf("no version in %.80q", text)
 	}

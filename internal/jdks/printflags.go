@@ -4,9 +4,10 @@ import (
 	"bufio"
 	"fmt"
 	"io"
-	"regexp"
 	"strconv"
 	"strings"
+
+	"tare.dev/tare/internal/lazy"
 )
 
 // printedFlag is one line of the flag list, such as
@@ -17,10 +18,10 @@ import (
 // A text of several lines goes on with printedMore, and only its last line has
 // the flag's kind (and since 9, what set it) behind it.
 var (
-	printedFlag = regexp.MustCompile(
+	printedFlag = lazy.Regexp(
 		`^\s*(bool|int|uint|intx|uintx|uint64_t|size_t|double|ccstr|ccstrlist)\s+(\w+)\s+:?=(?:\s(.*))?$`)
-	printedMore = regexp.MustCompile(`^\s*(\w+)\s+\+=(?:\s(.*))?$`)
-	printedKind = regexp.MustCompile(
+	printedMore = lazy.Regexp(`^\s*(\w+)\s+\+=(?:\s(.*))?$`)
+	printedKind = lazy.Regexp(
 		`(?:^|\s)\{[\w ]*(?:product|manageable|diagnostic|experimental|develop|notproduct)[\w ]*\}(?: \{[\w ]+\})?\s*$`)
 )
 
@@ -62,11 +63,11 @@ func ParsePrintFlagsFinal(r io.Reader) (map[string]string, error) {
 }
 
 func parseFlagLine(flags map[string]string, last *string, line string) error {
-	if m := printedMore.FindStringSubmatch(line); m != nil && m[1] == *last {
+	if m := printedMore().FindStringSubmatch(line); m != nil && m[1] == *last {
 		flags[m[1]] += "\n" + flagText(m[2])
 		return nil
 	}
-	m := printedFlag.FindStringSubmatch(line)
+	m := printedFlag().FindStringSubmatch(line)
 	if m == nil {
 		return nil
 	}
@@ -82,7 +83,7 @@ func parseFlagLine(flags map[string]string, last *string, line string) error {
 }
 
 func flagText(s string) string {
-	return strings.TrimSpace(s[:len(s)-len(printedKind.FindString(s))])
+	return strings.TrimSpace(s[:len(s)-len(printedKind().FindString(s))])
 }
 
 func flagTypeIs(kind, value string) bool {

@@ -137,8 +137,8 @@ func (c Command) Jar() string {
 	return ""
 }
 
-// With is the command line with options added. They stand before the user's
-// own, for which the JVM gives the later one right.
+// With is the command line with options added. They stand before the user's own: of
+// two, the JVM takes the later one.
 func (c Command) With(options ...string) []string {
 	return slices.Concat([]string{c.Java}, options, c.Options, c.Main, c.Args)
 }

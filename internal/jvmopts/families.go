@@ -8,7 +8,7 @@ import (
 )
 
 // Family is a choice that several options make, or contradict when it is made.
-// Of a family that the user has settled nothing may be added.
+// Nothing may be added to a family that the user has settled.
 type Family string
 
 // The families that tare knows; a flag that is in none is a family of its own,

@@ -14,7 +14,8 @@ const MaxFile = 1 << 20
 // maxOptions bounds how many options are kept, whatever the files hold.
 const maxOptions = 1 << 16
 
-// ErrFile says that a file is none that options are read from.
+// ErrFile says that options are not read from a file: it is too large, or not a
+// regular file.
 var ErrFile = errors.New("not a file of options")
 
 // ReadFile reads a regular file of at most MaxFile bytes. Anything else is an

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/perf/benchmath"
 )
 
-// Difference is what a measure did from one result set to another in a cell.
+// Difference is how a measure of a cell changed from one result set to another.
 type Difference struct {
 	Cell, Measure string
 	Unit          Unit

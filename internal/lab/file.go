@@ -11,7 +11,6 @@ import (
 	"io"
 	"maps"
 	"math"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,6 +19,8 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
+
+	"tare.dev/tare/internal/lazy"
 )
 
 // Bounds of an experiment file.
@@ -397,7 +398,7 @@ func (c *checker) fail(path, format string, args ...any) {
 	}
 }
 
-var factorName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`)
+var factorName = lazy.Regexp(`^[a-z][a-z0-9-]{0,31}$`)
 
 func (c *checker) check() {
 	e := c.e
@@ -444,7 +445,7 @@ func (c *checker) checkFactors() {
 	for i, f := range c.e.Factors {
 		path := fmt.Sprintf("$.factors[%d]", i)
 		switch {
-		case !factorName.MatchString(f.Name):
+		case !factorName().MatchString(f.Name):
 			c.fail(path, "factor name %q: write it in small letters, digits and hyphens", f.Name)
 		case seen[f.Name]:
 			c.fail(path+".name", "%q is taken already", f.Name)

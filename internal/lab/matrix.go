@@ -6,11 +6,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"regexp"
 	"slices"
 	"strings"
 
 	"tare.dev/tare/internal/fit"
+	"tare.dev/tare/internal/lazy"
 )
 
 // Cell is one combination of the factors' values.
@@ -129,13 +129,13 @@ func (e *Experiment) resolve(labels []string) Run {
 	})
 }
 
-var placeholder = regexp.MustCompile(`\{([a-z][a-z0-9-]*)\}`)
+var placeholder = lazy.Regexp(`\{([a-z][a-z0-9-]*)\}`)
 
 // replace puts in what the names in braces stand for; names that value does
 // not know stay.
 func (r Run) replace(value func(name string) (string, bool)) Run {
 	put := func(text string) string {
-		return placeholder.ReplaceAllStringFunc(text, func(m string) string {
+		return placeholder().ReplaceAllStringFunc(text, func(m string) string {
 			if v, ok := value(m[1 : len(m)-1]); ok {
 				return v
 			}
@@ -190,7 +190,7 @@ func (r Run) apply(put func(string) string) Run {
 func (r Run) names() []string {
 	var out []string
 	r.apply(func(text string) string {
-		for _, m := range placeholder.FindAllStringSubmatch(text, -1) {
+		for _, m := range placeholder().FindAllStringSubmatch(text, -1) {
 			out = append(out, m[1])
 		}
 		return text
@@ -315,7 +315,7 @@ func (s *Search) variable() string {
 		return ""
 	}
 	name, ok := strings.CutPrefix(s.Find, "largest ")
-	if !ok || !factorName.MatchString(name) {
+	if !ok || !factorName().MatchString(name) {
 		return ""
 	}
 	return name

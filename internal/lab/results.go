@@ -68,9 +68,9 @@ func (r Record) on() string { return cmp.Or(r.Image, r.Build) }
 // ErrInUse says that another process writes a results file.
 var ErrInUse = records.ErrInUse
 
-// OpenResults opens a results file for going on with it, and makes one that is
-// not there. A last line that was cut off by a kill is removed; any other line
-// that is no record is an error.
+// OpenResults opens a results file to go on with it, and makes it where there is
+// none. A last line that was cut off by a kill is removed; any other line that is
+// not a record is an error.
 func OpenResults(name string) (*Results, error) {
 	r := &Results{have: map[runKey]bool{}}
 	var err error

@@ -55,9 +55,8 @@ type Event struct {
 // defaultSettle is how long a program without load idles before it is weighed.
 const defaultSettle = 2 * time.Second
 
-// Pending are the jobs that no result is there for, in their order: those of the
-// plan, and when there are none of them, a round of the cells whose claims are
-// unclear.
+// Pending are the jobs that have no result yet, in their order. Where the plan has
+// none left, they are one more round of the cells whose claims are unclear.
 func (l *Lab) Pending() []Job {
 	e := l.Experiment
 	missing := slices.DeleteFunc(e.plan(max(e.Repeats, e.MostRepeats)), func(j Job) bool { return l.Results.Has(e.Hash(j.Cell), j.Round, l.places[j.Cell.Run.place()].on()) })

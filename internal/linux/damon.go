@@ -7,9 +7,9 @@ import (
 )
 
 // PagesOutIdle says whether the kernel reclaims pages that were not used for a
-// while, be there ever so much free memory: by a scheme of DAMON with the action
-// pageout (kernel: Documentation/admin-guide/mm/damon/usage.rst). sys is where
-// sysfs is mounted; where it does not tell, it is false.
+// while, even where memory is free: by a scheme of DAMON with the action pageout
+// (kernel: Documentation/admin-guide/mm/damon/usage.rst). sys is where sysfs is
+// mounted. It is false where sysfs does not tell.
 func PagesOutIdle(sys string) bool {
 	actions, _ := filepath.Glob(filepath.Join(sys, "kernel/mm/damon/admin/kdamonds/*/contexts/*/schemes/*/action"))
 	for _, file := range actions {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Unlimited is a limit that is none.
+// Unlimited is the value of a limit that is not set.
 const Unlimited = -1
 
 // StackLimit reads the soft limit of the stack of process pid in bytes, or

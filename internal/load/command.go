@@ -60,8 +60,8 @@ type Command struct {
 }
 
 // NewCommand is load by a shell command. The empty format is recognised by the
-// program's name, and else Line. An error says that the command is one of which
-// the output cannot be read as it is.
+// program's name, and else Line. It fails where the output of the command cannot be
+// read as it is.
 func NewCommand(shell string, env []string, f Format) (Command, error) {
 	c := Command{Args: []string{"/bin/sh", "-c", shell}, Env: env, Format: f, words: simpleWords(shell)}
 	if strings.TrimSpace(shell) == "" {
@@ -116,8 +116,8 @@ func fileSum(word string) ([]byte, bool) {
 	return h.Sum(nil), true
 }
 
-// Addresses are those of URLs that stand in the command, of a generator that
-// takes them so.
+// Addresses are those of the URLs in the command, where the generator takes them
+// there.
 func (c Command) Addresses() []string {
 	var all []string
 	for i, word := range c.words {

@@ -144,11 +144,11 @@ type Latency struct {
 	Max  Time `json:",omitzero"`
 }
 
-// Time is a measured time. The zero Time was not measured: nothing that is
-// measured takes no time at all.
+// Time is a measured time. The zero Time was not measured: whatever is measured
+// takes some time.
 type Time struct{ d time.Duration }
 
-// TimeOf is a measured time of d; not above 0, it was not measured.
+// TimeOf is a measured time of d. A d of 0 or less was not measured.
 func TimeOf(d time.Duration) Time { return Time{max(d, 0)} }
 
 // Value is the time, and whether it was measured.

@@ -29,7 +29,7 @@ const (
 	fileMode = 0o600
 )
 
-// ForeignError says that a file is in the way that tare did not make, or that was
+// ForeignError says that a file is in the way: tare did not make it, or it was
 // changed since.
 type ForeignError struct {
 	Path    string
@@ -260,8 +260,8 @@ func replace(path string, text []byte) error {
 }
 
 // WriteFile writes a file that the user named, in one step: on an error an earlier
-// one is left. Only its owner may read it. What is no regular file, such as a
-// pipe, is written to.
+// one is left. Only its owner may read it. A pipe, or anything else that is not a
+// regular file, is written to as it is.
 func WriteFile(path string, content func(io.Writer) error) error {
 	var b bytes.Buffer
 	if err := content(&b); err != nil {

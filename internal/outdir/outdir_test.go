@@ -7,7 +7,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
+
+	"tare.dev/tare/internal/testkit/smalldisk"
 )
 
 func text(s string) func(io.Writer) error {
@@ -157,5 +160,29 @@ func TestFailedWriteLeavesTheEarlierFile(t *testing.T) {
 	}
 	if got := names(t, dir); len(got) != 1 {
 		t.Errorf("left: %v", got)
+	}
+}
+
+// On a full disk a report that is written anew leaves the earlier one whole, and
+// tare's; when there is room it is written.
+func TestFullDisk(t *testing.T) {
+	dir := smalldisk.Mount(t, 64<<10)
+	d := open(t, dir)
+	if err := d.Write("report.html", text("earlier")); err != nil {
+		t.Fatal(err)
+	}
+	large := strings.Repeat("x", 128<<10)
+	if err := d.Write("report.html", text(large)); !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("more than the disk holds: %v", err)
+	}
+	if got, err := os.ReadFile(d.Path("report.html")); string(got) != "earlier" || err != nil {
+		t.Errorf("the report is %.20q, %v", got, err)
+	}
+	if got := names(t, dir); !slices.Equal(got, []string{ListName, "report.html"}) {
+		t.Errorf("the folder has %q", got)
+	}
+	d.Close()
+	if err := open(t, dir).Write("report.html", text("later")); err != nil {
+		t.Errorf("with room again: %v", err)
 	}
 }

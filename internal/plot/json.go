@@ -25,6 +25,19 @@ func numbers(values []float64) []number {
 	return out
 }
 
+// jsonHead is how each plot begins.
+type jsonHead struct {
+	Kind  string `json:"kind"`
+	Title string `json:"title"`
+	Desc  string `json:"description"`
+}
+
+// jsonAxes are the axes of a plot that has two.
+type jsonAxes struct {
+	X jsonAxis `json:"x"`
+	Y jsonAxis `json:"y"`
+}
+
 type jsonAxis struct {
 	Label string `json:"label"`
 	Unit  string `json:"unit,omitempty"`
@@ -88,14 +101,11 @@ func (c Chart) MarshalJSON() ([]byte, error) {
 		all = append(all, to)
 	}
 	return json.Marshal(struct {
-		Kind   string     `json:"kind"`
-		Title  string     `json:"title"`
-		Desc   string     `json:"description"`
-		X      jsonAxis   `json:"x"`
-		Y      jsonAxis   `json:"y"`
+		jsonHead
+		jsonAxes
 		Series []series   `json:"series"`
 		Rules  []jsonRule `json:"rules"`
-	}{"chart", c.Title, c.Desc, c.X.json(), c.Y.json(), all, rulesJSON(c.Rules)})
+	}{jsonHead{"chart", c.Title, c.Desc}, jsonAxes{c.X.json(), c.Y.json()}, all, rulesJSON(c.Rules)})
 }
 
 // MarshalJSON writes what the areas show.
@@ -109,15 +119,12 @@ func (a Areas) MarshalJSON() ([]byte, error) {
 		layers = append(layers, layer{l.Name, numbers(l.Values)})
 	}
 	return json.Marshal(struct {
-		Kind   string     `json:"kind"`
-		Title  string     `json:"title"`
-		Desc   string     `json:"description"`
-		X      jsonAxis   `json:"x"`
-		Y      jsonAxis   `json:"y"`
+		jsonHead
+		jsonAxes
 		At     []number   `json:"at"`
 		Layers []layer    `json:"layers"`
 		Rules  []jsonRule `json:"rules"`
-	}{"areas", a.Title, a.Desc, a.X.json(), a.Y.json(), numbers(a.At), layers, rulesJSON(a.Rules)})
+	}{jsonHead{"areas", a.Title, a.Desc}, jsonAxes{a.X.json(), a.Y.json()}, numbers(a.At), layers, rulesJSON(a.Rules)})
 }
 
 // MarshalJSON writes what the bars show.
@@ -146,12 +153,10 @@ func (c Bars) MarshalJSON() ([]byte, error) {
 		groups = append(groups, to)
 	}
 	return json.Marshal(struct {
-		Kind   string  `json:"kind"`
-		Title  string  `json:"title"`
-		Desc   string  `json:"description"`
+		jsonHead
 		Unit   string  `json:"unit"`
 		Groups []group `json:"groups"`
-	}{"bars", c.Title, c.Desc, c.Unit, groups})
+	}{jsonHead{"bars", c.Title, c.Desc}, c.Unit, groups})
 }
 
 // MarshalJSON writes what the map shows; null is a field without a value.
@@ -168,15 +173,13 @@ func (h Heat) MarshalJSON() ([]byte, error) {
 		rows = append(rows, values)
 	}
 	return json.Marshal(struct {
-		Kind        string     `json:"kind"`
-		Title       string     `json:"title"`
-		Desc        string     `json:"description"`
+		jsonHead
 		Columns     string     `json:"columns"`
 		Rows        string     `json:"rows"`
 		ColumnNames []string   `json:"columnNames"`
 		RowNames    []string   `json:"rowNames"`
 		Values      [][]number `json:"values"`
-	}{"heat", h.Title, h.Desc, h.Columns, h.Rows, append([]string{}, h.ColumnNames...), append([]string{}, h.RowNames...), rows})
+	}{jsonHead{"heat", h.Title, h.Desc}, h.Columns, h.Rows, append([]string{}, h.ColumnNames...), append([]string{}, h.RowNames...), rows})
 }
 
 // MarshalJSON writes the places as they are shown.
@@ -198,10 +201,8 @@ func (r Ranks) MarshalJSON() ([]byte, error) {
 		lines = append(lines, to)
 	}
 	return json.Marshal(struct {
-		Kind     string   `json:"kind"`
-		Title    string   `json:"title"`
-		Desc     string   `json:"description"`
+		jsonHead
 		Measures []string `json:"measures"`
 		Lines    []line   `json:"lines"`
-	}{"ranks", r.Title, r.Desc, append([]string{}, r.Measures...), lines})
+	}{jsonHead{"ranks", r.Title, r.Desc}, append([]string{}, r.Measures...), lines})
 }

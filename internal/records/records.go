@@ -24,10 +24,10 @@ var ErrInUse = errors.New("another process writes to it")
 // File is a file that is appended to.
 type File struct{ file *os.File }
 
-// Open opens a file for going on with it, and makes one that is not there, with
-// its folder. It calls add with each line; the error of add names the line. A
-// last line that a kill cut off is removed. The error is ErrInUse while another
-// File of that name is open.
+// Open opens a file to go on with it, and makes it, with its folder, where there is
+// none. It calls add with each line; the error of add names the line. A last line
+// that a kill cut off is removed. The error is ErrInUse while another File of that
+// name is open.
 func Open(name string, add func(line []byte) error) (*File, error) {
 	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 		return nil, err
@@ -72,7 +72,7 @@ func (f *File) Append(record any) error {
 // Close closes the file, for another process to write to it.
 func (f *File) Close() error { return f.file.Close() }
 
-// Read calls add with each line; name is for errors. A last line without an end
+// Read calls add with each line; name is for errors. A last line without a line end
 // was cut off, and is left out.
 func Read(in io.Reader, name string, add func(line []byte) error) error {
 	_, err := read(in, name, add)

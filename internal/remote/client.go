@@ -189,6 +189,11 @@ func (c *Client) Remove(ctx context.Context, name string) error {
 	return err
 }
 
+// Extract takes a jar apart where the agent is.
+func (c *Client) Extract(ctx context.Context, jar, dir string) (string, error) {
+	return call[string](ctx, c, "extract", extractRequest{jar, dir})
+}
+
 // Sweep sweeps where the agent is.
 func (c *Client) Sweep(ctx context.Context) ([]string, error) {
 	return call[[]string](ctx, c, "sweep", none{})

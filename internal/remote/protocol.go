@@ -21,11 +21,12 @@ import (
 	"syscall"
 	"time"
 
+	"tare.dev/tare/internal/bootjar"
 	"tare.dev/tare/internal/runner"
 )
 
 // Version is the version of the protocol. Both sides must have the same one.
-const Version = "1"
+const Version = "2"
 
 const (
 	versionHeader = "Tare-Protocol"
@@ -78,7 +79,9 @@ type (
 	portsRequest struct{ N int }
 	addrRequest  struct{ Addr string }
 	procRequest  struct{ Process string }
-	limitRequest struct {
+	// extractRequest asks for a jar to be taken apart into a folder.
+	extractRequest struct{ Jar, Folder string }
+	limitRequest   struct {
 		Process string
 		Bytes   int64
 	}
@@ -98,7 +101,7 @@ type failure struct {
 // kinds are the errors that callers tell apart.
 var kinds = map[string]error{
 	"unavailable": runner.ErrUnavailable, "exists": runner.ErrExists, "no counters": runner.ErrNoCounters, "closed": os.ErrClosed,
-	"not exist": fs.ErrNotExist, "permission": fs.ErrPermission, "not found": exec.ErrNotFound, "busy": syscall.EBUSY,
+	"not exist": fs.ErrNotExist, "permission": fs.ErrPermission, "not found": exec.ErrNotFound, "busy": syscall.EBUSY, "layout": bootjar.ErrLayout,
 	"canceled": context.Canceled, "deadline": context.DeadlineExceeded,
 }
 

@@ -19,8 +19,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"tare.dev/tare/internal/bootjar"
 	"tare.dev/tare/internal/remote"
 	"tare.dev/tare/internal/runner"
+	"tare.dev/tare/internal/testkit/bootjartest"
 	"tare.dev/tare/internal/testkit/jvmtest"
 	"tare.dev/tare/internal/testkit/polltest"
 	"tare.dev/tare/internal/testkit/runnertest"
@@ -252,6 +254,31 @@ func TestHost(t *testing.T) {
 	}
 }
 
+// A jar is taken apart where the agent is, and what is none is told from a failure.
+func TestExtractThere(t *testing.T) {
+	there, dir := startAgent(t), t.TempDir()
+	jar, service := filepath.Join(dir, "app.jar"), jvmtest.Jar(t, "sysinfo.jar")
+	bootjartest.Write(t, jar, service, nil)
+	for name, want := range map[string]bool{jar: true, service: false} {
+		if f, err := there.File(t.Context(), name); err != nil || f.NestedJars != want {
+			t.Errorf("%s: %+v, %v", name, f, err)
+		}
+	}
+	out := filepath.Join(dir, "out")
+	if got, err := there.Extract(t.Context(), jar, out); err != nil || got != filepath.Join(out, "app.jar") {
+		t.Fatal(got, err)
+	}
+	if st, err := os.Stat(filepath.Join(out, "lib", "a service.jar")); err != nil || st.Size() == 0 {
+		t.Errorf("%v, %v", st, err)
+	}
+	if _, err := there.Extract(t.Context(), jar, out); err == nil || errors.Is(err, bootjar.ErrLayout) || !strings.Contains(err.Error(), "holds files") {
+		t.Errorf("over another one: %v", err)
+	}
+	if _, err := there.Extract(t.Context(), service, filepath.Join(dir, "none")); !errors.Is(err, bootjar.ErrLayout) {
+		t.Errorf("no jars inside: %v", err)
+	}
+}
+
 // Who does not know the token, speaks another version or says too much is told
 // so in one line.
 func TestRefused(t *testing.T) {
@@ -282,11 +309,11 @@ func TestRefused(t *testing.T) {
 		status                     int
 		says                       string
 	}{
-		"version":  {token, "2", "/call/machine", "{}", http.StatusUpgradeRequired, "the agent speaks version 1"},
-		"token":    {token[1:], "1", "/call/machine", "{}", http.StatusUnauthorized, "token"},
-		"too long": {token, "1", "/call/file", `{"Name":"` + strings.Repeat("x", 5<<20) + `"}`, http.StatusBadRequest, "too large"},
-		"no JSON":  {token, "1", "/call/file", "x", http.StatusBadRequest, "invalid"},
-		"unknown":  {token, "1", "/call/shell", "{}", http.StatusNotFound, "not found"},
+		"version":  {token, "1", "/call/machine", "{}", http.StatusUpgradeRequired, "the agent speaks version " + remote.Version},
+		"token":    {token[1:], remote.Version, "/call/machine", "{}", http.StatusUnauthorized, "token"},
+		"too long": {token, remote.Version, "/call/file", `{"Name":"` + strings.Repeat("x", 5<<20) + `"}`, http.StatusBadRequest, "too large"},
+		"no JSON":  {token, remote.Version, "/call/file", "x", http.StatusBadRequest, "invalid"},
+		"unknown":  {token, remote.Version, "/call/shell", "{}", http.StatusNotFound, "not found"},
 	} {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+l.Addr().String()+c.path, strings.NewReader(c.body))
 		if err != nil {

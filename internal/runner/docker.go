@@ -100,7 +100,8 @@ func (d *Docker) Image() docker.Image { return d.image }
 // Engine is the engine that makes the containers.
 func (d *Docker) Engine() *docker.Engine { return d.engine }
 
-// Bind gives the containers that are started from now on a file or folder more.
+// Bind mounts one more file or folder in the containers that are started from now
+// on.
 func (d *Docker) Bind(b docker.Bind) { d.binds = append(d.binds, b) }
 
 // CopyOut copies a file of the image, which may not be a link, to a file of this

@@ -90,8 +90,8 @@ func failureOf(op, path string, err error) gateFailure {
 	return f
 }
 
-// Gate is the first thing that a program does which uses a Docker runner: as a
-// gate it does not return. args are os.Args.
+// Gate is called first by every program that uses a Docker runner. Where the
+// program was started as a gate, it does not return. args are os.Args.
 func Gate(args []string) {
 	if len(args) != 3 || args[0] != InContainer || args[1] != gateCommand {
 		return

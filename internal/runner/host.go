@@ -19,6 +19,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"tare.dev/tare/internal/bootjar"
 	"tare.dev/tare/internal/linux"
 )
 
@@ -46,6 +47,10 @@ type Host interface {
 	Flush(ctx context.Context, name string) error
 	// Remove removes a file; that there is none is no error.
 	Remove(ctx context.Context, name string) error
+	// Extract takes a jar that holds jars apart, into a folder that holds nothing
+	// yet, and returns the path of the jar to start; see bootjar.Extract. The error
+	// wraps bootjar.ErrLayout where the jar is not of that layout.
+	Extract(ctx context.Context, jar, dir string) (string, error)
 }
 
 // Machine describes a machine.
@@ -71,6 +76,8 @@ type File struct {
 	// (Documentation/ABI/testing/sysfs-class-bdi); 0 when the kernel does not
 	// tell.
 	ReadAheadBytes int64
+	// NestedJars says that it is a jar which holds jars; see bootjar.Nested.
+	NestedJars bool
 }
 
 // Busy is the processor time of a machine that was used until a moment.
@@ -187,7 +194,7 @@ func (thisHost) File(ctx context.Context, name string) (File, error) {
 	if err != nil {
 		return File{}, err
 	}
-	return File{Bytes: n, Digest: hex.EncodeToString(sum.Sum(nil)), ReadAheadBytes: ReadAhead(name)}, nil
+	return File{Bytes: n, Digest: hex.EncodeToString(sum.Sum(nil)), ReadAheadBytes: ReadAhead(name), NestedJars: bootjar.Nested(name)}, nil
 }
 
 // folder describes a folder by what lies below it.
@@ -235,6 +242,14 @@ func (r ctxReader) Read(p []byte) (int, error) {
 		return 0, err
 	}
 	return r.r.Read(p)
+}
+
+// Extract is bootjar.Extract.
+func (thisHost) Extract(ctx context.Context, jar, dir string) (string, error) {
+	if err := ctx.Err(); err != nil {
+		return "", err
+	}
+	return bootjar.Extract(jar, dir)
 }
 
 // ReadAhead is File.ReadAheadBytes of a file or folder of this machine.

@@ -9,9 +9,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"time"
+
+	"tare.dev/tare/internal/lazy"
 )
 
 // Java is an installed launcher.
@@ -75,7 +76,7 @@ func readRelease(name string) map[string]string {
 // maxRelease bounds a release file, which lists modules and little more.
 const maxRelease = 1 << 20
 
-var versionLine = regexp.MustCompile(`version "([^"]{1,64})"`)
+var versionLine = lazy.Regexp(`version "([^"]{1,64})"`)
 
 func askVersion(ctx context.Context, java string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
@@ -84,7 +85,7 @@ func askVersion(ctx context.Context, java string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("%s -version: %w", java, err)
 	}
-	m := versionLine.FindSubmatch(out)
+	m := versionLine().FindSubmatch(out)
 	if m == nil {
 		return "", fmt.Errorf("%s -version names no version", java)
 	}

@@ -4,10 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"regexp"
 	"strconv"
 	"syscall"
 
+	"tare.dev/tare/internal/lazy"
 	"tare.dev/tare/internal/linux"
 )
 
@@ -47,11 +47,11 @@ func (o owner) leafName() string {
 
 // ownedName matches names that groupName or leafName make, numbers without
 // leading zeroes included.
-var ownedName = regexp.MustCompile(`^tare-(self-)?(0|[1-9]\d*)-([1-9]\d*)-(0|[1-9]\d*)(-(?:0|[1-9]\d*))?$`)
+var ownedName = lazy.Regexp(`^tare-(self-)?(0|[1-9]\d*)-([1-9]\d*)-(0|[1-9]\d*)(-(?:0|[1-9]\d*))?$`)
 
 // ownerOf reads the owner from the name of a group or leaf.
 func ownerOf(name string) (owner, bool) {
-	m := ownedName.FindStringSubmatch(name)
+	m := ownedName().FindStringSubmatch(name)
 	if m == nil || (m[1] == "") == (m[5] == "") {
 		return owner{}, false
 	}

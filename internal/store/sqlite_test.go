@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"tare.dev/tare/internal/store"
+	"tare.dev/tare/internal/testkit/smalldisk"
 	"tare.dev/tare/internal/testkit/storetest"
 )
 
@@ -157,18 +158,7 @@ func TestDeleteErases(t *testing.T) {
 // A history on a full disk can still be listed; what would write says why it
 // cannot.
 func TestAFullDiskCanBeRead(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("only root can mount a small file system")
-	}
-	dir := t.TempDir()
-	if err := unix.Mount("tare-test", dir, "tmpfs", 0, "size=1m"); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
-			t.Error(err)
-		}
-	})
+	dir := smalldisk.Mount(t, 1<<20)
 	file := filepath.Join(dir, "tare.db")
 	s, err := store.Open(t.Context(), file)
 	if err != nil {

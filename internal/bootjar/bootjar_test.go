@@ -1,70 +1,38 @@
-package fit
+package bootjar
 
 import (
 	"archive/zip"
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
+	"tare.dev/tare/internal/testkit/bootjartest"
 	"tare.dev/tare/internal/testkit/jvmtest"
+	"tare.dev/tare/internal/testkit/smalldisk"
 )
 
-// bootLayout makes a jar of Spring Boot's layout around the demo service.
-func bootLayout(t *testing.T, name string, extra map[string]string) {
-	t.Helper()
-	service, err := os.ReadFile(jvmtest.Jar(t, "sysinfo.jar"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	files := map[string]string{
-		"META-INF/MANIFEST.MF": "Manifest-Version: 1.0\r\nMain-Class: org.springframework.boot.loader.launch.JarLauncher\r\nStart-Class: dev.tare.sysinfo.Main\r\n" +
-			"Spring-Boot-Classes: BOOT-INF/classes/\r\nSpring-Boot-Lib: BOOT-INF/lib/\r\nImplementation-Version: 1.2\r\n\r\n",
-		"org/springframework/boot/loader/launch/JarLauncher.class": "no class",
-		"BOOT-INF/classes/application.properties":                  "greeting=hello\n",
-		"BOOT-INF/lib/a service.jar":                               string(service),
-	}
-	for k, v := range extra {
-		files[k] = v
-	}
-	f, err := os.Create(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	z := zip.NewWriter(f)
-	for entry, text := range files {
-		w, err := z.Create(entry)
-		if err == nil {
-			_, err = io.WriteString(w, text)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := errors.Join(z.Close(), f.Close()); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func TestExtractJars(t *testing.T) {
+func TestExtract(t *testing.T) {
 	dir := t.TempDir()
 	jar, out := filepath.Join(dir, "app.jar"), filepath.Join(dir, "out")
-	bootLayout(t, jar, map[string]string{"BOOT-INF/lib/../../evil.jar": "x", "BOOT-INF/classes/META-INF/MANIFEST.MF": "Main-Class: Evil\n"})
+	bootjartest.Write(t, jar, jvmtest.Jar(t, "sysinfo.jar"), map[string]string{"BOOT-INF/lib/../../evil.jar": "x", "BOOT-INF/classes/META-INF/MANIFEST.MF": "Main-Class: Evil\n"})
 	when := time.Date(2020, 2, 3, 4, 5, 6, 0, time.UTC)
 	if err := os.Chtimes(jar, when, when); err != nil {
 		t.Fatal(err)
 	}
-	if !NestedJars(jar) || NestedJars(jvmtest.Jar(t, "sysinfo.jar")) || NestedJars(filepath.Join(dir, "none.jar")) {
+	if !Nested(jar) || Nested(jvmtest.Jar(t, "sysinfo.jar")) || Nested(filepath.Join(dir, "none.jar")) {
 		t.Error("which jar holds jars?")
 	}
-	if got, err := ExtractJars(jar, out); err != nil || got != filepath.Join(out, "app.jar") {
+	if got, err := Extract(jar, out); err != nil || got != filepath.Join(out, "app.jar") {
 		t.Fatal(got, err)
 	}
-	if _, err := ExtractJars(jar, out); err == nil || !strings.Contains(err.Error(), out+" holds files") {
+	if _, err := Extract(jar, out); err == nil || !strings.Contains(err.Error(), out+" holds files") {
 		t.Errorf("over another one: %v", err)
 	}
 	for _, name := range []string{"app.jar", "lib/a service.jar"} {
@@ -104,7 +72,7 @@ func TestExtractRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, jar := range []string{bad, jvmtest.Jar(t, "sysinfo.jar")} {
-		if _, err := ExtractJars(jar, filepath.Join(dir, "out")); !errors.Is(err, ErrNotExtracted) {
+		if _, err := Extract(jar, filepath.Join(dir, "out")); !errors.Is(err, ErrLayout) {
 			t.Errorf("%s: %v", jar, err)
 		}
 	}
@@ -119,5 +87,20 @@ func TestManifestLines(t *testing.T) {
 		if len(line) > 70 {
 			t.Errorf("%d bytes: %s", len(line), line)
 		}
+	}
+}
+
+// On a full disk nothing is left of what was extracted, and the reason is told.
+func TestExtractToAFullDisk(t *testing.T) {
+	dir := t.TempDir()
+	jar := filepath.Join(dir, "app.jar")
+	bootjartest.Write(t, jar, jvmtest.Jar(t, "sysinfo.jar"), nil)
+	out := filepath.Join(smalldisk.Mount(t, 64<<10), "out")
+	_, err := Extract(jar, out)
+	if !errors.Is(err, syscall.ENOSPC) || errors.Is(err, ErrLayout) || !strings.Contains(err.Error(), "jars extracted from "+jar) {
+		t.Error(err)
+	}
+	if _, err := os.Lstat(out); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the folder is left: %v", err)
 	}
 }

@@ -1,4 +1,6 @@
-package fit
+// Package bootjar reads applications that are one jar with jars inside, in Spring
+// Boot's layout, and takes them apart.
+package bootjar
 
 import (
 	"archive/zip"
@@ -24,10 +26,13 @@ const (
 	maxIndex      = 1 << 20 // bytes
 )
 
-// NestedJars says that a jar holds jars, in Spring Boot's layout: its manifest
-// names the class to start and the folders of classes and libraries (Spring Boot
-// reference, "The Executable Jar Format").
-func NestedJars(name string) bool {
+// ErrLayout says that a jar is not of Spring Boot's layout, or cannot be read.
+var ErrLayout = errors.New("the jars inside were not extracted")
+
+// Nested says that a jar holds jars, in Spring Boot's layout: its manifest names the
+// class to start and the folders of classes and libraries (Spring Boot reference,
+// "The Executable Jar Format"). Of what is no jar, or is not there, it says no.
+func Nested(name string) bool {
 	j, err := jarfile.Open(name)
 	if err != nil {
 		return false
@@ -37,24 +42,25 @@ func NestedJars(name string) bool {
 	return err == nil && m["start-class"] != "" && m["spring-boot-lib"] != ""
 }
 
-// ExtractJars takes an application of Spring Boot's layout apart, as its own
-// tools mode does from 3.3 on (java -Djarmode=tools -jar app.jar extract): dir
-// then has a plain jar with the application's classes, which is returned, and
-// beside it lib with the libraries in their order. Files get the time of the jar,
-// for class archives hold for files of one time alone. dir may not hold anything yet.
-func ExtractJars(name, dir string) (string, error) {
+// Extract takes an application of Spring Boot's layout apart, as its own tools mode
+// does from 3.3 on (java -Djarmode=tools -jar app.jar extract): dir then has a plain
+// jar with the application's classes, whose path is returned, and beside it lib with
+// the libraries in their order. Files get the time of the jar, for class archives
+// hold for files of one time alone. dir may not hold anything yet; on an error it is
+// removed again. The error wraps ErrLayout where the jar is the reason.
+func Extract(name, dir string) (string, error) {
 	st, err := os.Stat(name)
 	if err != nil {
 		return "", err
 	}
 	z, err := zip.OpenReader(name)
 	if err != nil {
-		return "", fmt.Errorf("%w: %s: %w", ErrNotExtracted, name, err)
+		return "", fmt.Errorf("%w: %s: %w", ErrLayout, name, err)
 	}
 	defer z.Close()
 	b := bootJar{zip: &z.Reader, dir: dir, time: st.ModTime().UTC(), left: maxExtracted}
 	if err := b.read(name); err != nil {
-		return "", fmt.Errorf("%w: %s: %w", ErrNotExtracted, name, err)
+		return "", fmt.Errorf("%w: %s: %w", ErrLayout, name, err)
 	}
 	if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
 		return "", fmt.Errorf("folder for extracted jars: %s holds files: move it away", dir)
@@ -63,8 +69,11 @@ func ExtractJars(name, dir string) (string, error) {
 		return "", fmt.Errorf("folder for extracted jars: %w", err)
 	}
 	jar := filepath.Join(dir, filepath.Base(name))
-	if err := errors.Join(b.writeLibraries(), b.writeClasses(jar)); err != nil {
-		return "", fmt.Errorf("jars extracted from %s: %w", name, err)
+	if err = b.writeLibraries(); err == nil {
+		err = b.writeClasses(jar)
+	}
+	if err != nil {
+		return "", errors.Join(fmt.Errorf("jars extracted from %s: %w", name, err), os.RemoveAll(dir))
 	}
 	return jar, nil
 }
