@@ -1,6 +1,8 @@
 package agent
 
 import (
+	"bufio"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -56,12 +58,13 @@ func containerOf(path string) (container, pod string) {
 }
 
 // identify says who a JVM is. group is nil where it has none that is visible.
-func identify(boot string, t *process.Target, group *linux.Group, limit linux.MemoryLimit, now time.Time, uptime time.Duration) ledger.Process {
+func identify(proc linux.FS, boot string, t *process.Target, group *linux.Group, limit linux.MemoryLimit, now time.Time, uptime time.Duration) ledger.Process {
 	age := uptime - sinceBoot(t.Birth)
 	p := ledger.Process{
 		ID:   ledger.ID{Boot: boot, PID: t.PID, StartTicks: t.Birth.StartTicks},
 		PIDs: t.Status.NSpid, Name: t.Name, UID: t.Status.UID, Kind: string(t.Kind), Started: now.Add(-age),
 	}
+	p.Dir, p.Root, p.OwnRoot = filesOf(proc, t.PID)
 	if group == nil {
 		return p
 	}
@@ -71,6 +74,45 @@ func identify(boot string, t *process.Target, group *linux.Group, limit linux.Me
 	}
 	p.Container, p.PodUID = containerOf(group.Path)
 	return p
+}
+
+// filesOf is where a process writes files: its working directory as it sees it, and
+// of one with a root of its own the folder of this machine that they land in.
+func filesOf(proc linux.FS, pid int) (dir, root string, ownRoot bool) {
+	dir, err := os.Readlink(proc.Path(pid, "cwd"))
+	if err != nil {
+		return "", "", false
+	}
+	theirs, err1 := os.Stat(proc.Path(pid, "root") + "/")
+	ours, err2 := os.Stat("/")
+	if err1 != nil || err2 != nil || os.SameFile(theirs, ours) {
+		return dir, "", false
+	}
+	return dir, upperDir(proc, pid), true
+}
+
+// upperDir is the folder that the writes to a process's root go to, when that is an
+// overlay (proc_pid_mountinfo(5); mount options of
+// Documentation/filesystems/overlayfs.rst).
+func upperDir(proc linux.FS, pid int) string {
+	f, err := os.Open(proc.Path(pid, "mountinfo"))
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	sc := bufio.NewScanner(io.LimitReader(f, 1<<20))
+	for sc.Scan() {
+		fields := strings.Fields(sc.Text())
+		if len(fields) < 5 || fields[4] != "/" {
+			continue
+		}
+		for option := range strings.SplitSeq(fields[len(fields)-1], ",") {
+			if dir, ok := strings.CutPrefix(option, "upperdir="); ok && filepath.IsAbs(dir) {
+				return filepath.Clean(dir)
+			}
+		}
+	}
+	return ""
 }
 
 // controller is the key of the memory controller in a group's Dirs.

@@ -137,7 +137,7 @@ func TestAlarm(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(group, "cgroup.event_control")); err != nil {
 		t.Skip("needs cgroup v1")
 	}
-	a, err := newAlarms()
+	a, err := newAlarms(linux.NewFS("/proc"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,7 +171,7 @@ func TestAlarm(t *testing.T) {
 	unset()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if len(a.pids) != 0 {
-		t.Errorf("%v are still set", a.pids)
+	if len(a.bells) != 0 {
+		t.Errorf("%v are still set", a.bells)
 	}
 }
