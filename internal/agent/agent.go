@@ -91,7 +91,7 @@ func New(cfg Config) (*Agent, error) {
 	if cfg.Clock == nil {
 		cfg.Clock = machineClock{}
 	}
-	boot, err := bootID(cfg.Proc)
+	boot, err := cfg.Proc.BootID()
 	if err != nil {
 		return nil, err
 	}
@@ -237,6 +237,7 @@ func (a *Agent) begin(t *process.Target, up time.Duration) {
 	group, err := linux.NewCgroupFS(a.cfg.Proc, "/").Group(t.PID)
 	if err == nil {
 		j.limit, _ = group.MemoryLimit()
+		j.own = linux.MemoryGroup{Version: group.Version, Dir: group.Dirs[controller(group)]}
 	}
 	j.who = identify(a.cfg.Proc, a.boot, t, group, j.limit, a.cfg.Clock.Now(), up)
 	j.look, j.glance = up, up+latest
@@ -487,7 +488,7 @@ func (s *Stats) counter(r ledger.Reason) *atomic.Int64 {
 func (a *Agent) end(j *jvm) {
 	before := j.counters
 	after := before
-	readEvents(j.limit.Group, &after)
+	j.readEvents(&after)
 	if before.Usage > 0 {
 		a.tellChange(j, ledger.LimitReached, before.AtLimit, after.AtLimit)
 		a.tellChange(j, ledger.OOMKill, before.OOMKills, after.OOMKills)

@@ -5,7 +5,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"syscall"
 	"time"
@@ -24,39 +23,6 @@ func sinceBoot(b linux.Birth) time.Duration {
 	return time.Duration(b.StartTicks) * (time.Second / ticksPerSecond)
 }
 
-// bootID is the kernel's random id of this boot (random(4)).
-func bootID(proc linux.FS) (string, error) {
-	text, err := os.ReadFile(filepath.Join(proc.Root(), "sys", "kernel", "random", "boot_id"))
-	return strings.TrimSpace(string(text)), err
-}
-
-var (
-	// Container runtimes name groups after the container's id: docker-ID.scope,
-	// cri-containerd-ID.scope, crio-ID.scope, libpod-ID.scope, or the id alone.
-	containerID = regexp.MustCompile(`(?:^|[-/:])([0-9a-f]{64})(?:\.scope)?(?:/|$)`)
-	// The kubelet names groups after the pod's UID: kubepods-burstable-podUID.slice,
-	// with underscores for hyphens, or kubepods/burstable/podUID. The UID of
-	// a static pod is a hash.
-	podUID = regexp.MustCompile(`(?:^|[-/])pod([0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}|[0-9a-f]{32})(?:\.slice)?(?:/|$)`)
-)
-
-// containerOf is the id of the container, and the UID of the pod, that the path of
-// a control group names; "" where it names none. Of nested containers it is the
-// innermost.
-func containerOf(path string) (container, pod string) {
-	for rest := path; ; {
-		m := containerID.FindStringSubmatchIndex(rest)
-		if m == nil {
-			break
-		}
-		container, rest = rest[m[2]:m[3]], rest[m[3]:]
-	}
-	if m := podUID.FindStringSubmatch(path); m != nil {
-		pod = strings.ReplaceAll(m[1], "_", "-")
-	}
-	return container, pod
-}
-
 // identify says who a JVM is. group is nil where it has none that is visible.
 func identify(proc linux.FS, boot string, t *process.Target, group *linux.Group, limit linux.MemoryLimit, now time.Time, uptime time.Duration) ledger.Process {
 	age := uptime - sinceBoot(t.Birth)
@@ -72,7 +38,7 @@ func identify(proc linux.FS, boot string, t *process.Target, group *linux.Group,
 	if dir := limit.Group.Dir; dir != "" && dir != group.Dirs[controller(group)] {
 		p.Group.LimitPath = above(group, dir)
 	}
-	p.Container, p.PodUID = containerOf(group.Path)
+	p.Container, p.PodUID = ledger.ContainerOf(group.Path)
 	return p
 }
 

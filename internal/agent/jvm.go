@@ -16,6 +16,7 @@ type jvm struct {
 	target *process.Target // without its mappings, which are read anew
 	who    ledger.Process
 	limit  linux.MemoryLimit
+	own    linux.MemoryGroup // its group, which may lie below that of the limit
 	series *footprint.Series
 	perf   *hotspot.PerfFile // nil until the JVM has one
 	// told says that the ledger has its start; a full disk may delay that.
@@ -173,7 +174,7 @@ func (j *jvm) readGroup(c *ledger.Counters) {
 		c.Limit = n
 	}
 	c.Reclaimable = reclaimable(g)
-	readEvents(g, c)
+	j.readEvents(c)
 	if p, err := linux.ReadCgroupPressure(g.Dir, "memory.pressure"); err == nil {
 		c.PressureSome, c.PressureFull = p.Some, p.Full
 	}
@@ -194,11 +195,17 @@ func reclaimable(g linux.MemoryGroup) int64 {
 }
 
 // readEvents reads what befell a group (memory.events; memory.failcnt and
-// memory.oom_control of cgroup v1).
-func readEvents(g linux.MemoryGroup, c *ledger.Counters) {
+// memory.oom_control of cgroup v1). v1 counts a kill for the group of the process, v2
+// for those above as well.
+func (j *jvm) readEvents(c *ledger.Counters) {
+	g := j.limit.Group
 	if g.Version == 1 {
 		c.AtLimit, _, _ = linux.ReadCgroupValue(g.Dir, "memory.failcnt")
 		c.OOMKills, _ = g.OOMKills()
+		if j.own.Dir != g.Dir && j.own.Dir != "" {
+			own, _ := j.own.OOMKills()
+			c.OOMKills += own
+		}
 		return
 	}
 	if events, err := linux.ReadCgroupKeyed(g.Dir, "memory.events"); err == nil {

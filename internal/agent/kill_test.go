@@ -11,41 +11,10 @@ import (
 	"tare.dev/tare/internal/ledger"
 	"tare.dev/tare/internal/linux"
 	"tare.dev/tare/internal/testkit/alone"
+	"tare.dev/tare/internal/testkit/grouptest"
 	"tare.dev/tare/internal/testkit/jvmtest"
 	"tare.dev/tare/internal/testkit/polltest"
 )
-
-// memoryLimit makes a group with a limit below this process's own.
-func memoryLimit(t *testing.T, bytes int64) (dir string) {
-	t.Helper()
-	g, err := linux.NewCgroupFS(linux.NewFS("/proc"), "/").Group(os.Getpid())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if os.Getuid() != 0 {
-		t.Skip("needs root")
-	}
-	parent, limits := g.Dirs["memory"], []string{"memory.limit_in_bytes", "memory.memsw.limit_in_bytes"}
-	if g.Version == 2 {
-		parent, limits = g.Dirs[""], []string{"memory.max"}
-		if err := os.WriteFile(filepath.Join(parent, "cgroup.subtree_control"), []byte("+memory"), 0); err != nil {
-			t.Skipf("no group with a limit can be made in %s: %v", g.Path, err)
-		}
-	}
-	dir = filepath.Join(parent, fmt.Sprintf("tare-agent-test-%d", os.Getpid()))
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		polltest.UntilNil(t, func() error { return os.Remove(dir) }) // its process may still be leaving
-	})
-	for _, file := range limits {
-		if err := os.WriteFile(filepath.Join(dir, file), fmt.Append(nil, bytes), 0); err != nil && !os.IsNotExist(err) {
-			t.Fatal(err)
-		}
-	}
-	return dir
-}
 
 // A JVM that grows by 50 MiB a second to its limit, and is killed: the ledger has a
 // footprint of its last second that saw nine tenths of the limit, who grew, and the
@@ -59,7 +28,7 @@ func TestLastLook(t *testing.T) {
 }
 
 func lastLook(t *testing.T, limit int64) {
-	group := memoryLimit(t, limit)
+	group := grouptest.Limited(t, "", limit)
 	clock := &clock{up: machineClock{}.Uptime() + time.Minute} // the JVM is not new
 	dir := t.TempDir()
 	w, err := ledger.Create(dir, 0)
@@ -67,7 +36,7 @@ func lastLook(t *testing.T, limit int64) {
 		t.Fatal(err)
 	}
 	defer w.Close()
-	h := jvmtest.StartHolderFrom(t, fmt.Sprintf("echo $$ > %s/cgroup.procs; ", group), jvmtest.Java(t, 17), []string{"-Xmx32m", "-XX:MaxDirectMemorySize=2g"}, 1)
+	h := jvmtest.StartHolderFrom(t, grouptest.Enter(group), jvmtest.Java(t, 17), []string{"-Xmx32m", "-XX:MaxDirectMemorySize=2g"}, 1)
 	a, err := New(Config{Proc: linux.NewFS("/proc"), Ledger: w, Interval: 10 * time.Second, WeighEvery: 5 * time.Minute, Share: 0.01, Clock: clock,
 		Say: func(err error) { t.Error(err) }})
 	if err != nil {
@@ -133,7 +102,7 @@ func readEnd(t *testing.T, dir string, pid int) (last ledger.Record, kill, ended
 func TestAlarm(t *testing.T) {
 	alone.Uses(t, "a JVM")
 	const limit = 128 << 20
-	group := memoryLimit(t, limit)
+	group := grouptest.Limited(t, "", limit)
 	if _, err := os.Stat(filepath.Join(group, "cgroup.event_control")); err != nil {
 		t.Skip("needs cgroup v1")
 	}
@@ -142,7 +111,7 @@ func TestAlarm(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer a.close()
-	h := jvmtest.StartHolderFrom(t, fmt.Sprintf("echo $$ > %s/cgroup.procs; ", group), jvmtest.Java(t, 17), []string{"-Xmx16m", "-XX:MaxDirectMemorySize=2g"}, 1)
+	h := jvmtest.StartHolderFrom(t, grouptest.Enter(group), jvmtest.Java(t, 17), []string{"-Xmx16m", "-XX:MaxDirectMemorySize=2g"}, 1)
 	g := linux.MemoryGroup{Version: 1, Dir: group}
 	unset, err := a.set(h.PID(), g, limit)
 	if err != nil {
