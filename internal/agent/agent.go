@@ -329,9 +329,14 @@ func (a *Agent) age(j *jvm, up time.Duration) time.Duration {
 
 // tellChange tells that a count of the group has risen.
 func (a *Agent) tellChange(j *jvm, kind ledger.Kind, before, after int64) {
-	if after > before {
-		a.write(ledger.Record{Process: j.who.ID, Event: &ledger.Event{Kind: kind, Values: map[string]int64{"before": before, "after": after}}})
+	if after <= before {
+		return
 	}
+	values := map[string]int64{"before": before, "after": after}
+	if peak, err := j.limit.Group.Peak(); err == nil && kind == ledger.OOMKill {
+		values["peak"] = peak
+	}
+	a.write(ledger.Record{Process: j.who.ID, Event: &ledger.Event{Kind: kind, Values: values}})
 }
 
 // glance reads the usage of a JVM's group alone.

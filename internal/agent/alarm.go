@@ -110,7 +110,10 @@ func (a *alarms) answer(fd int, b bell) {
 	switch b.kind {
 	case events:
 		_, _ = unix.Pread(fd, some[:], 0)
-	case ending: // once: its parent may wait for it at any moment
+	case ending: // at once: its parent may wait for it at any moment
+		if _, told := a.exits[b.pid]; told {
+			return
+		}
 		if e, err := a.proc.ExitOf(b.pid, fd, b.birth); err == nil {
 			a.exits[b.pid] = e
 		}
@@ -119,10 +122,17 @@ func (a *alarms) answer(fd int, b bell) {
 	}
 }
 
-// exit is how a process ended, if the kernel told.
+// exit is how a process ended whose end was to ring, if the kernel told. It may not
+// have rung yet.
 func (a *alarms) exit(pid int) (linux.Exit, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	for fd, b := range a.bells {
+		if b.pid == pid && b.kind == ending {
+			a.answer(fd, b)
+			break
+		}
+	}
 	e, ok := a.exits[pid]
 	delete(a.exits, pid)
 	return e, ok

@@ -194,13 +194,18 @@ func reclaimable(g linux.MemoryGroup) int64 {
 	return stat[prefix+"active_file"] + stat[prefix+"inactive_file"]
 }
 
-// readEvents reads what befell a group (memory.events; memory.failcnt and
-// memory.oom_control of cgroup v1). v1 counts a kill for the group of the process, v2
+// readEvents reads what befell a group (memory.events; memory.failcnt,
+// memory.memsw.failcnt and memory.oom_control of cgroup v1). v1 counts a kill for the group of the process, v2
 // for those above as well.
 func (j *jvm) readEvents(c *ledger.Counters) {
 	g := j.limit.Group
 	if g.Version == 1 {
-		c.AtLimit, _, _ = linux.ReadCgroupValue(g.Dir, "memory.failcnt")
+		c.AtLimit = 0
+		// With a limit of the same size for memory and swap together that is tried first.
+		for _, name := range []string{"memory.failcnt", "memory.memsw.failcnt"} {
+			n, _, _ := linux.ReadCgroupValue(g.Dir, name)
+			c.AtLimit += n
+		}
 		c.OOMKills, _ = g.OOMKills()
 		if j.own.Dir != g.Dir && j.own.Dir != "" {
 			own, _ := j.own.OOMKills()

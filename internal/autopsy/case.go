@@ -1,6 +1,7 @@
 package autopsy
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -184,22 +185,41 @@ func (c *inquest) within(group string) bool {
 // usage is the usage and the limit that were seen last.
 func (c *inquest) usage() (usage, limit int64) {
 	var at time.Duration
-	if n := len(c.counters); n > 0 {
-		l := c.counters[n-1]
-		usage, limit, at = l.Counters.Usage, l.Counters.Limit, l.Uptime
-	}
-	if n := len(c.footprints); n > 0 && c.footprints[n-1].Uptime >= at {
-		if f := c.footprints[n-1].Footprint; f.Usage > 0 {
-			usage, limit = f.Usage, f.Limit
+	for _, all := range [][]ledger.Record{c.counters, c.footprints} {
+		for _, r := range slices.Backward(all) {
+			if u, l := usageOf(r); u > 0 {
+				if r.Uptime >= at {
+					usage, limit, at = u, l, r.Uptime
+				}
+				break
+			}
 		}
 	}
 	return usage, limit
 }
 
-// full says that the usage was at its limit when last seen.
+// full says that the usage was at its limit shortly before the end. The very last
+// record may be of the moment after a kill, when the memory is free again.
 func (c *inquest) full() bool {
-	usage, limit := c.usage()
-	return limit > 0 && float64(usage) >= brim*float64(limit)
+	for _, all := range [][]ledger.Record{c.counters, c.footprints} {
+		for _, r := range slices.Backward(all) {
+			if c.end()-r.Uptime > 2*apart {
+				break
+			}
+			usage, limit := usageOf(r)
+			if limit > 0 && float64(usage) >= brim*float64(limit) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func usageOf(r ledger.Record) (usage, limit int64) {
+	if r.Counters != nil {
+		return r.Counters.Usage, r.Counters.Limit
+	}
+	return r.Footprint.Usage, r.Footprint.Limit
 }
 
 // heap is the state of the heap that was seen last.

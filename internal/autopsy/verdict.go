@@ -22,6 +22,10 @@ func (c *inquest) judge(r *Report) {
 	switch {
 	case c.Alive:
 		c.alive(r)
+	case c.ended != nil:
+		usage, limit := c.usage()
+		r.add("ledger", "it was gone; usage %s of %s when last seen", size(usage), limitOf(limit))
+		r.verdict(Unknown, doctor.Possible, "It is not known why %s ended: how it exited was not told, and nothing tells of a want of memory.", r.Name)
 	case len(c.Records) > 0:
 		r.verdict(Unknown, doctor.Possible, "It is not known why %s ended: nobody saw its end.", r.Name)
 	default:
@@ -185,7 +189,14 @@ func (c *inquest) byGroup(r *Report) bool {
 	if c.exit == nil {
 		how = doctor.Likely
 	}
-	if limit == 0 || !c.full() && c.limitReached == 0 {
+	peak := c.groupKillAt.Event.Values["peak"]
+	reached := limit > 0 && float64(peak) >= brim*float64(limit)
+	if reached && !c.full() && c.limitReached == 0 {
+		// It may have been reached long before, by page cache.
+		how = doctor.Likely
+		r.add("group", "its highest usage was %s of %s", size(peak), size(limit))
+	}
+	if limit == 0 || !c.full() && c.limitReached == 0 && !reached {
 		r.add("ledger", "usage %s of %s when last seen", size(usage), limitOf(limit))
 		r.verdict(MachineLimit, doctor.Likely, "%s was killed for want of memory, most likely the machine's: its group was not at a limit.", r.Name)
 		return true

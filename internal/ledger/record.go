@@ -253,7 +253,7 @@ type Kind string
 // The events. Those of a JVM's group are told in the ring of the JVM.
 const (
 	Ended        Kind = "ended"         // the process is gone; Values: exit or signal, where the kernel told
-	OOMKill      Kind = "oom-kill"      // the group's count of kills rose; Values: before, after
+	OOMKill      Kind = "oom-kill"      // the group's count of kills rose; Values: before, after, peak (usage)
 	LimitReached Kind = "limit-reached" // usage reached the limit; Values: before, after
 	AgentStart   Kind = "agent-start"   // Text: its version
 	AgentStop    Kind = "agent-stop"
