@@ -239,7 +239,7 @@ func (a *Agent) begin(t *process.Target, up time.Duration) {
 		j.limit, _ = group.MemoryLimit()
 		j.own = linux.MemoryGroup{Version: group.Version, Dir: group.Dirs[controller(group)]}
 	}
-	j.who = identify(a.cfg.Proc, a.boot, t, group, j.limit, a.cfg.Clock.Now(), up)
+	j.who = identify(a.cfg.Proc, a.boot, t, group, j.limit, a.cfg.Clock.Now(), a.cfg.Clock.Uptime())
 	j.look, j.glance = up, up+latest
 	a.jvms[t.PID] = j
 	if a.alarms != nil {

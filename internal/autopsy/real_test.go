@@ -96,10 +96,19 @@ type end struct {
 	group string
 	jvm   *jvmtest.Holder
 	dir   string // where it is started
+	// ledger is that of the agent beside it.
+	ledger string
 }
 
-// growDirect takes direct buffers until it is killed.
+// growDirect takes direct buffers until it is killed, and has the agent see some of
+// it on the way, however slow that is.
 func growDirect(t *testing.T, e *end) {
+	if !e.jvm.Try(t, "direct 65536") {
+		t.Fatal("it ended too early")
+	}
+	awaitRecord(t, e.ledger, e.jvm.PID(), "a footprint with direct buffers", func(r ledger.Record) bool {
+		return r.Footprint != nil && momentOf(r, 0).Accounts[DirectBuffers] >= 60<<20
+	})
 	for e.jvm.Try(t, "direct 8192") {
 	}
 }
@@ -192,6 +201,7 @@ func TestEnds(t *testing.T) {
 	all := ends()
 	for _, e := range all {
 		e.start(t)
+		e.ledger = dir
 	}
 	for _, e := range all {
 		awaitRecord(t, dir, e.jvm.PID(), "the first footprint: "+e.name, func(r ledger.Record) bool { return r.Footprint != nil })
@@ -289,6 +299,6 @@ func TestNativeCrash(t *testing.T) {
 	}
 	t.Log(r.Headline)
 	if r.Verdict != NativeCrash || r.Confidence != doctor.Certain || r.Crash == nil || !strings.Contains(r.Crash.Frame, "Unsafe_PutByte") {
-		t.Errorf("%s, %+v, %+v\n%s", r.Verdict, r.Crash, r.Evidence, p.Output())
+		t.Errorf("%s, %+v, %+v, of %+v\n%s", r.Verdict, r.Crash, r.Evidence, r.JVM, p.Output())
 	}
 }
