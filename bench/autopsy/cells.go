@@ -41,7 +41,8 @@ var kinds = []struct {
 	take func(kb int) string
 	grew autopsy.Account
 }{
-	{"heap", func(kb int) string { return fmt.Sprint("heap ", kb) }, autopsy.Account(footprint.JavaHeap)},
+	// Of the heap it takes at most 64 MiB at once.
+	{"heap", func(kb int) string { return fmt.Sprintf("heap %d\nheap %d", kb/2, kb/2) }, autopsy.Account(footprint.JavaHeap)},
 	{"direct", func(kb int) string { return fmt.Sprint("direct ", kb) }, autopsy.DirectBuffers},
 	{"small direct buffers", func(kb int) string { return fmt.Sprintf("malloc %d 65536", max(1, kb/64)) }, autopsy.DirectBuffers},
 	{"shared memory", func(kb int) string { return fmt.Sprintf("mapped %d %%s", kb) }, autopsy.Account(footprint.MappedFiles)},

@@ -242,8 +242,9 @@ func text(done map[string]outcome, budget string) string {
 	for _, rate := range rates {
 		var ages, seen []float64
 		for _, c := range all {
-			if o := done[c.name]; c.rate == rate && o.Age >= 0 {
-				ages, seen = append(ages, o.Age), append(seen, 100*o.Seen)
+			if o := done[c.name]; c.rate == rate && o.Seen >= 0 {
+				// One that was taken while the process was killed is as old as 0.
+				ages, seen = append(ages, max(0, o.Age)), append(seen, 100*o.Seen)
 			}
 		}
 		goal := ""

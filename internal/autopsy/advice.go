@@ -61,8 +61,9 @@ func (c *inquest) adviseGrower(r *Report, last Moment) {
 		return
 	}
 	g := r.Growth[0]
-	// What must go for the last moment to have stayed below the limit.
-	excess := max(0, last.UsageBytes-c.reclaimable()+margin(r.LimitBytes)-r.LimitBytes)
+	// What must go for the last moment to have stayed below the limit; of one with room
+	// left, less than nothing.
+	excess := last.UsageBytes - c.reclaimable() + margin(r.LimitBytes) - r.LimitBytes
 	bound := floorMiB(g.To - excess)
 	switch g.Account {
 	case DirectBuffers:

@@ -78,7 +78,7 @@ func trough(all []Moment) int {
 
 func momentOf(r ledger.Record, end time.Duration) Moment {
 	f := r.Footprint
-	m := Moment{At: r.At, BeforeSeconds: (end - r.Uptime).Round(time.Millisecond).Seconds(), Reason: f.Reason, UsageBytes: f.Usage, LimitBytes: f.Limit,
+	m := Moment{At: r.At, BeforeSeconds: max(0, end-r.Uptime).Round(time.Millisecond).Seconds(), Reason: f.Reason, UsageBytes: f.Usage, LimitBytes: f.Limit,
 		ResidentBytes: f.Resident, Threads: f.Threads, Classes: f.Classes, Accounts: map[Account]int64{}, uptime: r.Uptime}
 	for _, o := range f.Owners {
 		rest := o.Resident
@@ -140,12 +140,21 @@ const worthASentence = 4 << 20
 func (c *inquest) tell(r *Report) {
 	var parts []string
 	if h := r.Heap; h != nil && h.MaxBytes > 0 && (r.Verdict.OutOfMemory() || r.Verdict == Unknown) && r.Verdict != ChildKilled {
-		parts = append(parts, fmt.Sprintf("Its heap was %.0f %% used%s.", 100*float64(h.UsedBytes)/float64(h.MaxBytes), c.whenHeap()))
+		parts = append(parts, fmt.Sprintf("Its heap was %s used%s.", percent(h.UsedBytes, h.MaxBytes), c.whenHeap()))
 	}
-	if s := c.grew(r); s != "" {
+	if s := c.grew(r); s != "" && (r.Verdict.OutOfMemory() && r.Verdict != ChildKilled || r.Verdict == Unknown || r.Verdict == Running) {
 		parts = append(parts, s)
 	}
 	r.What = strings.Join(parts, " ")
+}
+
+// percent is a share as people say it.
+func percent(part, whole int64) string {
+	share := 100 * float64(part) / float64(whole)
+	if share > 0 && share < 1 {
+		return "less than 1 %"
+	}
+	return fmt.Sprintf("%.0f %%", share)
 }
 
 // whenHeap says when the heap was looked at, if that was some time before the end.

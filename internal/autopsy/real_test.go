@@ -21,6 +21,7 @@ import (
 	"tare.dev/tare/internal/testkit/grouptest"
 	"tare.dev/tare/internal/testkit/jvmtest"
 	"tare.dev/tare/internal/testkit/polltest"
+	"tare.dev/tare/internal/testkit/vmtest"
 )
 
 // watch runs an agent until the test ends, and returns its ledger.
@@ -195,10 +196,23 @@ func (e *end) start(t *testing.T) {
 
 // TestEnds has JVMs end in each way for real, beside a real agent: each verdict is
 // right, with the ledger and the kernel's log, and with the ledger alone.
-func TestEnds(t *testing.T) {
+func TestEnds(t *testing.T) { judgeEnds(t, ends()) }
+
+// TestKills is the part of TestEnds in which the kernel kills: how a process exited
+// the kernel may not tell before Linux 6.15.
+func TestKills(t *testing.T) {
+	if !vmtest.Inside() {
+		t.Skip("TestEnds has it")
+	}
+	judgeEnds(t, ends()[:3])
+}
+
+// TestKillsOnV2 is TestKills with cgroup v2, on Linux 6.1.
+func TestKillsOnV2(t *testing.T) { jvmtest.RunInMachine(t, "./internal/autopsy", "TestKills", 17) }
+
+func judgeEnds(t *testing.T, all []*end) {
 	alone.Uses(t, "JVMs")
 	dir := watch(t)
-	all := ends()
 	for _, e := range all {
 		e.start(t)
 		e.ledger = dir

@@ -108,9 +108,9 @@ func (c *inquest) parent(group string) string {
 	case strings.HasPrefix(base, "pod") || strings.Contains(base, "-pod"):
 		return "the pod's"
 	case strings.HasPrefix(base, "kubepods"):
-		return "that of all pods (" + group + ")"
+		return "that of all pods, " + base
 	default:
-		return group
+		return base
 	}
 }
 

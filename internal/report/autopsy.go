@@ -22,8 +22,14 @@ func Autopsy(r *autopsy.Report) *document.Document {
 		d.Add(momentTable(r))
 	}
 	evidence := document.Item{Marks: []document.Text{document.Plain(string(r.Confidence))}, Title: document.Strong(verdictNames[r.Verdict])}
+	last := ""
 	for _, e := range r.Evidence {
-		evidence.Details = append(evidence.Details, document.Detail{Label: e.Source, Text: document.Plain(e.Text)})
+		label := e.Source
+		if label == last {
+			label = "" // as above
+		}
+		last = e.Source
+		evidence.Details = append(evidence.Details, document.Detail{Label: label, Text: document.Plain(e.Text)})
 	}
 	d.Add(document.Items{Items: []document.Item{evidence}})
 	if len(r.Do) > 0 {
@@ -44,8 +50,13 @@ var verdictNames = map[autopsy.Verdict]string{
 	autopsy.Running: "it runs", autopsy.Unknown: "not known",
 }
 
-// VerdictName is a verdict as a reader sees it.
-func VerdictName(v autopsy.Verdict) string { return verdictNames[v] }
+// shortNames are the verdicts in a list.
+var shortNames = map[autopsy.Verdict]string{
+	autopsy.ContainerLimit: "container limit", autopsy.ParentLimit: "parent's limit", autopsy.MachineLimit: "machine",
+	autopsy.ChildKilled: "another process", autopsy.OOMD: "systemd-oomd", autopsy.OutOfMemoryError: "OutOfMemoryErr.",
+	autopsy.NativeCrash: "native crash", autopsy.Killed: "killed", autopsy.Exited: "ended by itself",
+	autopsy.Running: "it runs", autopsy.Unknown: "not known",
+}
 
 // momentColumns is how many accounts a terminal has room for.
 const momentColumns = 4
@@ -185,20 +196,20 @@ func Autopsies(all []*autopsy.Report, since string) *document.Document {
 	if len(all) == 1 {
 		d.Title = "1 JVM ended in the last " + since
 	}
-	t := document.Table{Columns: document.Columns("ended", ">pid", "JVM", "why", "certainty", "what grew most")}
+	t := document.Table{Columns: document.Columns("ended", ">pid", "JVM", "why", "sure", "grew, MiB")}
 	for _, r := range all {
 		at := "?"
 		if !r.At.IsZero() {
-			at = r.At.Local().Format(time.DateTime)
+			at = r.At.Local().Format("01-02 15:04:05")
 		}
 		grew := ""
 		if len(r.Growth) > 0 && r.Growth[0].Change() >= MiB {
 			grew = fmt.Sprintf("%s +%s", accountTitle(r.Growth[0].Account), whole(r.Growth[0].Change()))
 		}
-		t.Rows = append(t.Rows, document.Row{Cells: document.Cells(at, fmt.Sprint(r.JVM.ID.PID), middleCut(linux.PrintableName(r.Name), 24), verdictNames[r.Verdict], string(r.Confidence), grew)})
+		t.Rows = append(t.Rows, document.Row{Cells: document.Cells(at, fmt.Sprint(r.JVM.ID.PID), middleCut(linux.PrintableName(r.Name), 14), shortNames[r.Verdict], string(r.Confidence), grew)})
 	}
 	if len(all) > 0 {
-		d.Add(t, aside("sizes are MiB; one of them in full: tare autopsy PID"))
+		d.Add(t, aside("one of them in full: tare autopsy PID"))
 	}
 	return d
 }
