@@ -3,6 +3,7 @@ package agent
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
@@ -104,7 +105,7 @@ func TestAlarm(t *testing.T) {
 	const limit = 128 << 20
 	group := grouptest.Limited(t, "", limit)
 	if _, err := os.Stat(filepath.Join(group, "cgroup.event_control")); err != nil {
-		t.Skip("needs cgroup v1")
+		t.Skip("needs cgroup v1; TestAlarmOfEvents has v2")
 	}
 	a, err := newAlarms(linux.NewFS("/proc"))
 	if err != nil {
@@ -142,5 +143,112 @@ func TestAlarm(t *testing.T) {
 	defer a.mu.Unlock()
 	if len(a.bells) != 0 {
 		t.Errorf("%v are still set", a.bells)
+	}
+}
+
+// On cgroup v2 the kernel rings when a group has reached its limit.
+func TestAlarmOfEvents(t *testing.T) {
+	alone.Uses(t, "a JVM")
+	const limit = 128 << 20
+	group := grouptest.Limited(t, "", limit)
+	if _, err := os.Stat(filepath.Join(group, "memory.events")); err != nil {
+		t.Skip("needs cgroup v2; TestAlarm has v1")
+	}
+	a, err := newAlarms(linux.NewFS("/proc"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.close()
+	h := jvmtest.StartHolderFrom(t, grouptest.Enter(group), jvmtest.Java(t, 17), []string{"-Xmx16m", "-XX:MaxDirectMemorySize=2g"}, 1)
+	unset, err := a.set(h.PID(), linux.MemoryGroup{Version: 2, Dir: group}, limit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unset()
+	if len(a.ring) > 0 {
+		t.Error("it rang at once")
+	}
+	for h.Try(t, "direct 2048") { // until it is killed
+	}
+	polltest.Until(t, "the alarm", func() bool { return len(a.ring) > 0 })
+	if pid := <-a.ring; pid != h.PID() {
+		t.Errorf("it rang for %d", pid)
+	}
+}
+
+// How a JVM ended is known, whether its end has rung or not.
+func TestAlarmOfEnd(t *testing.T) {
+	alone.Uses(t, "a process")
+	proc := linux.NewFS("/proc")
+	a, err := newAlarms(proc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.close()
+	for _, rings := range []bool{true, false} {
+		cmd := exec.Command("/bin/sh", "-c", "read wait; exit 3")
+		in, err := cmd.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		birth, err := proc.Birth(cmd.Process.Pid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := a.setEnd(cmd.Process.Pid, linux.Birth{StartTicks: birth.StartTicks + 1}); err == nil {
+			t.Error("set for another process")
+		}
+		unset, err := a.setEnd(cmd.Process.Pid, birth)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, told := a.exit(cmd.Process.Pid); told {
+			t.Error("told while it runs")
+		}
+		fmt.Fprintln(in, "go")
+		if rings {
+			if pid := <-a.ring; pid != cmd.Process.Pid {
+				t.Errorf("it rang for %d", pid)
+			}
+		} else {
+			polltest.Until(t, "the end", func() bool { b, err := proc.Birth(cmd.Process.Pid); return err != nil || b.Ended })
+		}
+		if e, told := a.exit(cmd.Process.Pid); !told || e.Code != 3 || e.Signal != 0 {
+			t.Errorf("%+v, %v", e, told)
+		}
+		_ = cmd.Wait() // it exits with 3
+		unset()
+		for len(a.ring) > 0 {
+			<-a.ring
+		}
+	}
+}
+
+// A JVM that sits at its limit and rises no more is looked at every second for some
+// time, then ever less.
+func TestLooksWhileAtTheLimit(t *testing.T) {
+	const limit = 256 << 20
+	j := &jvm{}
+	j.relax()
+	var looks []time.Duration
+	for up := time.Second; up < 3*time.Minute; up += 100 * time.Millisecond {
+		left := max(0, limit-int64(up.Seconds()*50*(1<<20)))
+		j.slope.add(limit-left, up)
+		if j.slope.nearEnd(left, limit) && j.worth(left, up) {
+			j.looked(left, up)
+			looks = append(looks, up)
+		}
+	}
+	reached := 0
+	for _, at := range looks {
+		if at > 5200*time.Millisecond && at <= 15*time.Second {
+			reached++
+		}
+	}
+	if reached < 9 || len(looks) > 30 || looks[0] > 5*time.Second {
+		t.Errorf("%d looks in the ten seconds at the limit: %v", reached, looks)
 	}
 }
