@@ -13,8 +13,9 @@ STATICCHECK  := honnef.co/go/tools/cmd/staticcheck@v0.8.1
 .NOTPARALLEL:
 
 .PHONY: build man setup-build setup-test test test-java test-go check lint fmt demo fuzz \
-  bench bench-fresh bench-truth bench-hostile bench-weigh bench-cost bench-agent bench-verdicts bench-demo \
-  bench-options bench-exec bench-peers bench-kills bench-images bench-fit bench-fit-record experiments \
+  bench bench-fresh bench-truth bench-hostile bench-weigh bench-cost bench-agent bench-verdicts \
+  bench-demo bench-options bench-exec bench-peers bench-kills bench-images bench-fit bench-fit-record \
+  experiments bench-autopsy \
   experiments-full bench-jmh bench-caches clean FORCE
 
 build: setup-build bin/tare bin/tare-exec $(JARS)
@@ -129,6 +130,12 @@ bench-cost: build bin/tare-$(BASE)
 bench-agent: build
 	@scripts/jdks.sh
 	$(GO) run ./bench/agent -cache $(TARE_CACHE)
+
+# Whether tare autopsy is right on JVMs that end in many ways, and how old the last
+# footprint is at a kill. Goes on where it stopped. About 15 minutes.
+bench-autopsy: build
+	@scripts/jdks.sh
+	$(GO) run ./bench/autopsy -cache $(TARE_CACHE)
 
 bin/tare-$(BASE):
 	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && git archive $(BASE) | tar -x -C "$$dir" && \

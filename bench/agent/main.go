@@ -18,6 +18,7 @@ import (
 
 	"tare.dev/tare/internal/ledger"
 	"tare.dev/tare/internal/linux"
+	"tare.dev/tare/internal/testkit/grouptest"
 	"tare.dev/tare/internal/testkit/results"
 )
 
@@ -74,7 +75,7 @@ type holder struct {
 func start(o options, group string, args ...string) (*holder, error) {
 	enter := ""
 	if group != "" {
-		enter = "echo $$ > " + group + "/cgroup.procs; "
+		enter = grouptest.Enter(group)
 	}
 	args = append([]string{"-c", enter + `exec "$0" "$@"`, o.java, "-Xint", "-XX:+UseSerialGC"}, args...)
 	h := &holder{Cmd: exec.Command("/bin/sh", append(args, "-jar", "bin/workloads.jar", "holder", "1")...)}
@@ -289,7 +290,7 @@ func killOne(o options, rate int) (k kill, err error) {
 
 // grow grows one JVM beside an agent until it is killed.
 func (a *agent) grow(o options, rate int) (k kill, err error) {
-	group, err := limitedGroup(o.limit)
+	group, _, err := grouptest.Make("", o.limit)
 	if err != nil {
 		return k, err
 	}
@@ -351,30 +352,4 @@ func lastOf(dir string, pid int, gone time.Duration, limit int64) (k kill, err e
 		return true
 	})
 	return k, err
-}
-
-// limitedGroup makes a control group below this process's own, of either version.
-func limitedGroup(limit int64) (string, error) {
-	g, err := linux.NewCgroupFS(linux.NewFS("/proc"), "/").Group(os.Getpid())
-	if err != nil {
-		return "", err
-	}
-	parent, files := g.Dirs["memory"], []string{"memory.limit_in_bytes", "memory.memsw.limit_in_bytes"}
-	if g.Version == 2 {
-		parent, files = g.Dirs[""], []string{"memory.max", "memory.swap.max"}
-	}
-	dir, err := os.MkdirTemp(parent, "tare-bench-agent-")
-	if err != nil {
-		return "", err
-	}
-	for i, file := range files {
-		value := strconv.FormatInt(limit, 10)
-		if g.Version == 2 && i == 1 {
-			value = "0"
-		}
-		if err := os.WriteFile(filepath.Join(dir, file), []byte(value), 0); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return "", errors.Join(err, os.Remove(dir))
-		}
-	}
-	return dir, nil
 }

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -92,7 +91,7 @@ func New(cfg Config) (*Agent, error) {
 	if cfg.Clock == nil {
 		cfg.Clock = machineClock{}
 	}
-	boot, err := bootID(cfg.Proc)
+	boot, err := cfg.Proc.BootID()
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +104,7 @@ func New(cfg Config) (*Agent, error) {
 func (a *Agent) Run(ctx context.Context) error {
 	a.write(ledger.Record{Event: &ledger.Event{Kind: ledger.AgentStart, Text: a.cfg.Version}})
 	var err error
-	if a.alarms, err = newAlarms(); err != nil {
+	if a.alarms, err = newAlarms(a.cfg.Proc); err != nil {
 		a.say(err)
 	}
 	timer := time.NewTimer(0)
@@ -130,19 +129,25 @@ func (a *Agent) rung() <-chan int {
 	return a.alarms.ring
 }
 
-// rouse has the agent glance at a JVM at once.
+// rouse has the agent glance at a JVM at once, or tell its end.
 func (a *Agent) rouse(pid int) {
-	if j := a.jvms[pid]; j != nil {
-		j.glance = min(j.glance, a.cfg.Clock.Uptime())
-		a.Stats.Alarms.Add(1)
+	j := a.jvms[pid]
+	if j == nil {
+		return
 	}
+	a.Stats.Alarms.Add(1)
+	if birth, err := a.cfg.Proc.Birth(pid); err != nil || birth != j.target.Birth {
+		a.end(j)
+		return
+	}
+	j.glance = min(j.glance, a.cfg.Clock.Uptime())
 }
 
 // alarm sets the alarm of a JVM, where the kernel gives one, and again when its
 // limit has changed.
 func (a *Agent) alarm(j *jvm) {
 	g := j.limit.Group
-	if a.alarms == nil || g.Version != 1 || g.Dir == "" || j.alarmed == j.counters.Limit {
+	if a.alarms == nil || g.Dir == "" || j.alarmed == j.counters.Limit {
 		return
 	}
 	if j.unset != nil {
@@ -227,14 +232,20 @@ func (a *Agent) find(up time.Duration) {
 
 // begin begins to watch a JVM.
 func (a *Agent) begin(t *process.Target, up time.Duration) {
-	j := &jvm{target: t, series: &footprint.Series{Tables: &a.tables}, calm: shortestCalm, left: math.MaxInt64}
+	j := &jvm{target: t, series: &footprint.Series{Tables: &a.tables}}
+	j.relax()
 	group, err := linux.NewCgroupFS(a.cfg.Proc, "/").Group(t.PID)
 	if err == nil {
 		j.limit, _ = group.MemoryLimit()
+		j.own = linux.MemoryGroup{Version: group.Version, Dir: group.Dirs[controller(group)]}
 	}
-	j.who = identify(a.boot, t, group, j.limit, a.cfg.Clock.Now(), up)
+	j.who = identify(a.cfg.Proc, a.boot, t, group, j.limit, a.cfg.Clock.Now(), a.cfg.Clock.Uptime())
 	j.look, j.glance = up, up+latest
 	a.jvms[t.PID] = j
+	if a.alarms != nil {
+		// Without it the next glance finds that it is gone, and not how it went.
+		j.unsetEnd, _ = a.alarms.setEnd(t.PID, t.Birth)
+	}
 	a.tell(j)
 }
 
@@ -318,9 +329,14 @@ func (a *Agent) age(j *jvm, up time.Duration) time.Duration {
 
 // tellChange tells that a count of the group has risen.
 func (a *Agent) tellChange(j *jvm, kind ledger.Kind, before, after int64) {
-	if after > before {
-		a.write(ledger.Record{Process: j.who.ID, Event: &ledger.Event{Kind: kind, Values: map[string]int64{"before": before, "after": after}}})
+	if after <= before {
+		return
 	}
+	values := map[string]int64{"before": before, "after": after}
+	if peak, err := j.limit.Group.Peak(); err == nil && kind == ledger.OOMKill {
+		values["peak"] = peak
+	}
+	a.write(ledger.Record{Process: j.who.ID, Event: &ledger.Event{Kind: kind, Values: values}})
 }
 
 // glance reads the usage of a JVM's group alone.
@@ -352,12 +368,12 @@ func (a *Agent) consider(j *jvm, up time.Duration) {
 	j.glance = up + until(left)
 	if !j.slope.nearEnd(left, c.Limit) {
 		if float64(left) > 2*(1-full)*float64(c.Limit) {
-			j.calm, j.left = shortestCalm, math.MaxInt64
+			j.relax()
 		}
 		return
 	}
 	if j.want != ledger.LastLook && j.worth(left, up) && a.volume.take(up, c.Usage) {
-		j.lastLook, j.calm, j.left = up, min(2*j.calm, longestCalm), left
+		j.looked(left, up)
 		j.want = ledger.LastLook
 	}
 }
@@ -477,17 +493,29 @@ func (s *Stats) counter(r ledger.Reason) *atomic.Int64 {
 func (a *Agent) end(j *jvm) {
 	before := j.counters
 	after := before
-	readEvents(j.limit.Group, &after)
+	j.readEvents(&after)
 	if before.Usage > 0 {
 		a.tellChange(j, ledger.LimitReached, before.AtLimit, after.AtLimit)
 		a.tellChange(j, ledger.OOMKill, before.OOMKills, after.OOMKills)
 	}
-	a.write(ledger.Record{Process: j.who.ID, Event: &ledger.Event{Kind: ledger.Ended}})
+	a.write(ledger.Record{Process: j.who.ID, Event: a.ending(j)})
 	a.flush(j)
 	j.close()
 	delete(a.jvms, j.target.PID)
 	a.Stats.JVMs.Store(int64(len(a.jvms)))
 	a.Stats.Ended.Add(1)
+}
+
+// ending is the event of a JVM's end, with how it ended where the kernel told.
+func (a *Agent) ending(j *jvm) *ledger.Event {
+	e := &ledger.Event{Kind: ledger.Ended}
+	if a.alarms == nil {
+		return e
+	}
+	if exit, told := a.alarms.exit(j.target.PID); told {
+		e.Values = ledger.ExitValues(exit.Code, exit.Signal)
+	}
+	return e
 }
 
 // upkeep writes what was spent, and everything through to the disk.

@@ -1,9 +1,10 @@
 package agent
 
 import (
+	"bufio"
+	"io"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"syscall"
 	"time"
@@ -22,46 +23,14 @@ func sinceBoot(b linux.Birth) time.Duration {
 	return time.Duration(b.StartTicks) * (time.Second / ticksPerSecond)
 }
 
-// bootID is the kernel's random id of this boot (random(4)).
-func bootID(proc linux.FS) (string, error) {
-	text, err := os.ReadFile(filepath.Join(proc.Root(), "sys", "kernel", "random", "boot_id"))
-	return strings.TrimSpace(string(text)), err
-}
-
-var (
-	// Container runtimes name groups after the container's id: docker-ID.scope,
-	// cri-containerd-ID.scope, crio-ID.scope, libpod-ID.scope, or the id alone.
-	containerID = regexp.MustCompile(`(?:^|[-/:])([0-9a-f]{64})(?:\.scope)?(?:/|$)`)
-	// The kubelet names groups after the pod's UID: kubepods-burstable-podUID.slice,
-	// with underscores for hyphens, or kubepods/burstable/podUID. The UID of
-	// a static pod is a hash.
-	podUID = regexp.MustCompile(`(?:^|[-/])pod([0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}|[0-9a-f]{32})(?:\.slice)?(?:/|$)`)
-)
-
-// containerOf is the id of the container, and the UID of the pod, that the path of
-// a control group names; "" where it names none. Of nested containers it is the
-// innermost.
-func containerOf(path string) (container, pod string) {
-	for rest := path; ; {
-		m := containerID.FindStringSubmatchIndex(rest)
-		if m == nil {
-			break
-		}
-		container, rest = rest[m[2]:m[3]], rest[m[3]:]
-	}
-	if m := podUID.FindStringSubmatch(path); m != nil {
-		pod = strings.ReplaceAll(m[1], "_", "-")
-	}
-	return container, pod
-}
-
 // identify says who a JVM is. group is nil where it has none that is visible.
-func identify(boot string, t *process.Target, group *linux.Group, limit linux.MemoryLimit, now time.Time, uptime time.Duration) ledger.Process {
+func identify(proc linux.FS, boot string, t *process.Target, group *linux.Group, limit linux.MemoryLimit, now time.Time, uptime time.Duration) ledger.Process {
 	age := uptime - sinceBoot(t.Birth)
 	p := ledger.Process{
 		ID:   ledger.ID{Boot: boot, PID: t.PID, StartTicks: t.Birth.StartTicks},
 		PIDs: t.Status.NSpid, Name: t.Name, UID: t.Status.UID, Kind: string(t.Kind), Started: now.Add(-age),
 	}
+	p.Dir, p.Root, p.OwnRoot = filesOf(proc, t.PID)
 	if group == nil {
 		return p
 	}
@@ -69,8 +38,47 @@ func identify(boot string, t *process.Target, group *linux.Group, limit linux.Me
 	if dir := limit.Group.Dir; dir != "" && dir != group.Dirs[controller(group)] {
 		p.Group.LimitPath = above(group, dir)
 	}
-	p.Container, p.PodUID = containerOf(group.Path)
+	p.Container, p.PodUID = ledger.ContainerOf(group.Path)
 	return p
+}
+
+// filesOf is where a process writes files: its working directory as it sees it, and
+// of one with a root of its own the folder of this machine that they land in.
+func filesOf(proc linux.FS, pid int) (dir, root string, ownRoot bool) {
+	dir, err := os.Readlink(proc.Path(pid, "cwd"))
+	if err != nil {
+		return "", "", false
+	}
+	theirs, err1 := os.Stat(proc.Path(pid, "root") + "/")
+	ours, err2 := os.Stat("/")
+	if err1 != nil || err2 != nil || os.SameFile(theirs, ours) {
+		return dir, "", false
+	}
+	return dir, upperDir(proc, pid), true
+}
+
+// upperDir is the folder that the writes to a process's root go to, when that is an
+// overlay (proc_pid_mountinfo(5); mount options of
+// Documentation/filesystems/overlayfs.rst).
+func upperDir(proc linux.FS, pid int) string {
+	f, err := os.Open(proc.Path(pid, "mountinfo"))
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	sc := bufio.NewScanner(io.LimitReader(f, 1<<20))
+	for sc.Scan() {
+		fields := strings.Fields(sc.Text())
+		if len(fields) < 5 || fields[4] != "/" {
+			continue
+		}
+		for option := range strings.SplitSeq(fields[len(fields)-1], ",") {
+			if dir, ok := strings.CutPrefix(option, "upperdir="); ok && filepath.IsAbs(dir) {
+				return filepath.Clean(dir)
+			}
+		}
+	}
+	return ""
 }
 
 // controller is the key of the memory controller in a group's Dirs.

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"math"
 	"time"
 
 	"tare.dev/tare/internal/footprint"
@@ -15,6 +16,7 @@ type jvm struct {
 	target *process.Target // without its mappings, which are read anew
 	who    ledger.Process
 	limit  linux.MemoryLimit
+	own    linux.MemoryGroup // its group, which may lie below that of the limit
 	series *footprint.Series
 	perf   *hotspot.PerfFile // nil until the JVM has one
 	// told says that the ledger has its start; a full disk may delay that.
@@ -23,6 +25,8 @@ type jvm struct {
 	// alarmed is the limit that the alarm is set for, unset how it is taken back.
 	alarmed int64
 	unset   func()
+	// unsetEnd takes back the alarm for its end; nil without one.
+	unsetEnd func()
 
 	counters ledger.Counters // the last
 	// look and glance are when, in time since boot, the counters and the usage are
@@ -38,9 +42,11 @@ type jvm struct {
 	// known says that it was weighed in full once.
 	known bool
 	// lastLook is when its limit was near last, left the headroom then, calm how
-	// long no other last look follows unless that was halved.
+	// long no other last look follows unless that was halved. waited counts the last
+	// looks that followed for no other reason than that time.
 	lastLook, calm time.Duration
 	left           int64
+	waited         int
 }
 
 // due is when it is to be read again.
@@ -51,6 +57,21 @@ func (j *jvm) due() time.Duration { return min(j.look, j.glance) }
 func (j *jvm) worth(left int64, up time.Duration) bool {
 	return up-j.lastLook >= j.calm || left < j.left/2
 }
+
+// looked notes a last look. A JVM at its limit may live on for seconds while the
+// kernel drops its page cache and reads it again, and be killed then: only after
+// some looks the time to the next one grows.
+func (j *jvm) looked(left int64, up time.Duration) {
+	if left >= j.left/2 {
+		if j.waited++; j.waited > patience {
+			j.calm = min(2*j.calm, longestCalm)
+		}
+	}
+	j.lastLook, j.left = up, left
+}
+
+// relax forgets last looks: the limit is far again.
+func (j *jvm) relax() { j.calm, j.left, j.waited = shortestCalm, math.MaxInt64, 0 }
 
 // slope follows the usage of a group.
 type slope struct {
@@ -82,9 +103,13 @@ const (
 	near = time.Second
 	// full is the share of the limit above which any rise is near it.
 	full = 0.95
+	// brim is the share of the limit above which a group is near its end though it
+	// rises no more: it has nothing left to rise by.
+	brim = 0.99
 	// A last look is followed by no other for some time, which doubles as long as
-	// the limit stays near.
+	// the limit stays near, after so many looks.
 	shortestCalm, longestCalm = time.Second, time.Minute
+	patience                  = 10
 )
 
 // until is how long the next glance at a group may wait.
@@ -95,8 +120,9 @@ func until(headroom int64) time.Duration {
 
 // nearEnd says whether a group with so much headroom may reach its limit soon.
 func (s *slope) nearEnd(headroom, limit int64) bool {
+	left, share := float64(headroom), float64(headroom)/float64(limit)
 	rising := s.perSecond > 0
-	return rising && (float64(headroom) < s.perSecond*near.Seconds() || float64(headroom) < (1-full)*float64(limit))
+	return share < 1-brim || rising && (left < s.perSecond*near.Seconds() || share < 1-full)
 }
 
 // moved says whether so much is another resident memory than when the JVM was
@@ -148,7 +174,7 @@ func (j *jvm) readGroup(c *ledger.Counters) {
 		c.Limit = n
 	}
 	c.Reclaimable = reclaimable(g)
-	readEvents(g, c)
+	j.readEvents(c)
 	if p, err := linux.ReadCgroupPressure(g.Dir, "memory.pressure"); err == nil {
 		c.PressureSome, c.PressureFull = p.Some, p.Full
 	}
@@ -168,12 +194,23 @@ func reclaimable(g linux.MemoryGroup) int64 {
 	return stat[prefix+"active_file"] + stat[prefix+"inactive_file"]
 }
 
-// readEvents reads what befell a group (memory.events; memory.failcnt and
-// memory.oom_control of cgroup v1).
-func readEvents(g linux.MemoryGroup, c *ledger.Counters) {
+// readEvents reads what befell a group (memory.events; memory.failcnt,
+// memory.memsw.failcnt and memory.oom_control of cgroup v1). v1 counts a kill for the group of the process, v2
+// for those above as well.
+func (j *jvm) readEvents(c *ledger.Counters) {
+	g := j.limit.Group
 	if g.Version == 1 {
-		c.AtLimit, _, _ = linux.ReadCgroupValue(g.Dir, "memory.failcnt")
+		c.AtLimit = 0
+		// With a limit of the same size for memory and swap together that is tried first.
+		for _, name := range []string{"memory.failcnt", "memory.memsw.failcnt"} {
+			n, _, _ := linux.ReadCgroupValue(g.Dir, name)
+			c.AtLimit += n
+		}
 		c.OOMKills, _ = g.OOMKills()
+		if j.own.Dir != g.Dir && j.own.Dir != "" {
+			own, _ := j.own.OOMKills()
+			c.OOMKills += own
+		}
 		return
 	}
 	if events, err := linux.ReadCgroupKeyed(g.Dir, "memory.events"); err == nil {
@@ -186,8 +223,10 @@ func (j *jvm) close() {
 		j.perf.Close()
 		j.perf = nil
 	}
-	if j.unset != nil {
-		j.unset()
-		j.unset = nil
+	for _, unset := range []func(){j.unset, j.unsetEnd} {
+		if unset != nil {
+			unset()
+		}
 	}
+	j.unset, j.unsetEnd = nil, nil
 }

@@ -3,6 +3,7 @@ package agent
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
@@ -11,41 +12,10 @@ import (
 	"tare.dev/tare/internal/ledger"
 	"tare.dev/tare/internal/linux"
 	"tare.dev/tare/internal/testkit/alone"
+	"tare.dev/tare/internal/testkit/grouptest"
 	"tare.dev/tare/internal/testkit/jvmtest"
 	"tare.dev/tare/internal/testkit/polltest"
 )
-
-// memoryLimit makes a group with a limit below this process's own.
-func memoryLimit(t *testing.T, bytes int64) (dir string) {
-	t.Helper()
-	g, err := linux.NewCgroupFS(linux.NewFS("/proc"), "/").Group(os.Getpid())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if os.Getuid() != 0 {
-		t.Skip("needs root")
-	}
-	parent, limits := g.Dirs["memory"], []string{"memory.limit_in_bytes", "memory.memsw.limit_in_bytes"}
-	if g.Version == 2 {
-		parent, limits = g.Dirs[""], []string{"memory.max"}
-		if err := os.WriteFile(filepath.Join(parent, "cgroup.subtree_control"), []byte("+memory"), 0); err != nil {
-			t.Skipf("no group with a limit can be made in %s: %v", g.Path, err)
-		}
-	}
-	dir = filepath.Join(parent, fmt.Sprintf("tare-agent-test-%d", os.Getpid()))
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		polltest.UntilNil(t, func() error { return os.Remove(dir) }) // its process may still be leaving
-	})
-	for _, file := range limits {
-		if err := os.WriteFile(filepath.Join(dir, file), fmt.Append(nil, bytes), 0); err != nil && !os.IsNotExist(err) {
-			t.Fatal(err)
-		}
-	}
-	return dir
-}
 
 // A JVM that grows by 50 MiB a second to its limit, and is killed: the ledger has a
 // footprint of its last second that saw nine tenths of the limit, who grew, and the
@@ -59,7 +29,7 @@ func TestLastLook(t *testing.T) {
 }
 
 func lastLook(t *testing.T, limit int64) {
-	group := memoryLimit(t, limit)
+	group := grouptest.Limited(t, "", limit)
 	clock := &clock{up: machineClock{}.Uptime() + time.Minute} // the JVM is not new
 	dir := t.TempDir()
 	w, err := ledger.Create(dir, 0)
@@ -67,7 +37,7 @@ func lastLook(t *testing.T, limit int64) {
 		t.Fatal(err)
 	}
 	defer w.Close()
-	h := jvmtest.StartHolderFrom(t, fmt.Sprintf("echo $$ > %s/cgroup.procs; ", group), jvmtest.Java(t, 17), []string{"-Xmx32m", "-XX:MaxDirectMemorySize=2g"}, 1)
+	h := jvmtest.StartHolderFrom(t, grouptest.Enter(group), jvmtest.Java(t, 17), []string{"-Xmx32m", "-XX:MaxDirectMemorySize=2g"}, 1)
 	a, err := New(Config{Proc: linux.NewFS("/proc"), Ledger: w, Interval: 10 * time.Second, WeighEvery: 5 * time.Minute, Share: 0.01, Clock: clock,
 		Say: func(err error) { t.Error(err) }})
 	if err != nil {
@@ -133,16 +103,16 @@ func readEnd(t *testing.T, dir string, pid int) (last ledger.Record, kill, ended
 func TestAlarm(t *testing.T) {
 	alone.Uses(t, "a JVM")
 	const limit = 128 << 20
-	group := memoryLimit(t, limit)
+	group := grouptest.Limited(t, "", limit)
 	if _, err := os.Stat(filepath.Join(group, "cgroup.event_control")); err != nil {
-		t.Skip("needs cgroup v1")
+		t.Skip("needs cgroup v1; TestAlarmOfEvents has v2")
 	}
-	a, err := newAlarms()
+	a, err := newAlarms(linux.NewFS("/proc"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer a.close()
-	h := jvmtest.StartHolderFrom(t, fmt.Sprintf("echo $$ > %s/cgroup.procs; ", group), jvmtest.Java(t, 17), []string{"-Xmx16m", "-XX:MaxDirectMemorySize=2g"}, 1)
+	h := jvmtest.StartHolderFrom(t, grouptest.Enter(group), jvmtest.Java(t, 17), []string{"-Xmx16m", "-XX:MaxDirectMemorySize=2g"}, 1)
 	g := linux.MemoryGroup{Version: 1, Dir: group}
 	unset, err := a.set(h.PID(), g, limit)
 	if err != nil {
@@ -171,7 +141,114 @@ func TestAlarm(t *testing.T) {
 	unset()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if len(a.pids) != 0 {
-		t.Errorf("%v are still set", a.pids)
+	if len(a.bells) != 0 {
+		t.Errorf("%v are still set", a.bells)
+	}
+}
+
+// On cgroup v2 the kernel rings when a group has reached its limit.
+func TestAlarmOfEvents(t *testing.T) {
+	alone.Uses(t, "a JVM")
+	const limit = 128 << 20
+	group := grouptest.Limited(t, "", limit)
+	if _, err := os.Stat(filepath.Join(group, "memory.events")); err != nil {
+		t.Skip("needs cgroup v2; TestAlarm has v1")
+	}
+	a, err := newAlarms(linux.NewFS("/proc"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.close()
+	h := jvmtest.StartHolderFrom(t, grouptest.Enter(group), jvmtest.Java(t, 17), []string{"-Xmx16m", "-XX:MaxDirectMemorySize=2g"}, 1)
+	unset, err := a.set(h.PID(), linux.MemoryGroup{Version: 2, Dir: group}, limit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unset()
+	if len(a.ring) > 0 {
+		t.Error("it rang at once")
+	}
+	for h.Try(t, "direct 2048") { // until it is killed
+	}
+	polltest.Until(t, "the alarm", func() bool { return len(a.ring) > 0 })
+	if pid := <-a.ring; pid != h.PID() {
+		t.Errorf("it rang for %d", pid)
+	}
+}
+
+// How a JVM ended is known, whether its end has rung or not.
+func TestAlarmOfEnd(t *testing.T) {
+	alone.Uses(t, "a process")
+	proc := linux.NewFS("/proc")
+	a, err := newAlarms(proc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.close()
+	for _, rings := range []bool{true, false} {
+		cmd := exec.Command("/bin/sh", "-c", "read wait; exit 3")
+		in, err := cmd.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		birth, err := proc.Birth(cmd.Process.Pid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := a.setEnd(cmd.Process.Pid, linux.Birth{StartTicks: birth.StartTicks + 1}); err == nil {
+			t.Error("set for another process")
+		}
+		unset, err := a.setEnd(cmd.Process.Pid, birth)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, told := a.exit(cmd.Process.Pid); told {
+			t.Error("told while it runs")
+		}
+		fmt.Fprintln(in, "go")
+		if rings {
+			if pid := <-a.ring; pid != cmd.Process.Pid {
+				t.Errorf("it rang for %d", pid)
+			}
+		} else {
+			polltest.Until(t, "the end", func() bool { b, err := proc.Birth(cmd.Process.Pid); return err != nil || b.Ended })
+		}
+		if e, told := a.exit(cmd.Process.Pid); !told || e.Code != 3 || e.Signal != 0 {
+			t.Errorf("%+v, %v", e, told)
+		}
+		_ = cmd.Wait() // it exits with 3
+		unset()
+		for len(a.ring) > 0 {
+			<-a.ring
+		}
+	}
+}
+
+// A JVM that sits at its limit and rises no more is looked at every second for some
+// time, then ever less.
+func TestLooksWhileAtTheLimit(t *testing.T) {
+	const limit = 256 << 20
+	j := &jvm{}
+	j.relax()
+	var looks []time.Duration
+	for up := time.Second; up < 3*time.Minute; up += 100 * time.Millisecond {
+		left := max(0, limit-int64(up.Seconds()*50*(1<<20)))
+		j.slope.add(limit-left, up)
+		if j.slope.nearEnd(left, limit) && j.worth(left, up) {
+			j.looked(left, up)
+			looks = append(looks, up)
+		}
+	}
+	reached := 0
+	for _, at := range looks {
+		if at > 5200*time.Millisecond && at <= 15*time.Second {
+			reached++
+		}
+	}
+	if reached < 9 || len(looks) > 30 || looks[0] > 5*time.Second {
+		t.Errorf("%d looks in the ten seconds at the limit: %v", reached, looks)
 	}
 }

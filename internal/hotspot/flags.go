@@ -107,11 +107,12 @@ const (
 )
 
 // toldFlags are the flags that decide on memory, by the type that they have in
-// all versions (JDK: src/hotspot/share/runtime/globals.hpp and gc/*/).
+// all versions (JDK: src/hotspot/share/runtime/globals.hpp and gc/*/), and those that tell where a JVM writes of its end.
 var toldFlags = map[string]flagKind{
 	"ActiveProcessorCount": intFlag, "AlwaysPreTouch": boolFlag, "AOTCache": textFlag, "ArchiveRelocationMode": intFlag,
 	"CICompilerCount": intFlag, "CompilerThreadStackSize": sizeFlag, "CompileThresholdScaling": realFlag, "ConcGCThreads": intFlag,
-	"DisableAttachMechanism": boolFlag, "ExitOnOutOfMemoryError": boolFlag, "InitialHeapSize": sizeFlag,
+	"CrashOnOutOfMemoryError": boolFlag, "DisableAttachMechanism": boolFlag, "ErrorFile": textFlag, "ExitOnOutOfMemoryError": boolFlag,
+	"HeapDumpOnOutOfMemoryError": boolFlag, "HeapDumpPath": textFlag, "InitialHeapSize": sizeFlag,
 	"MaxDirectMemorySize": sizeFlag, "MaxHeapFreeRatio": intFlag, "MaxHeapSize": sizeFlag,
 	"MaxMetaspaceSize": sizeFlag, "MaxRAMPercentage": realFlag, "MinHeapFreeRatio": intFlag,
 	"NativeMemoryTracking": textFlag, "ParallelGCThreads": intFlag, "ReservedCodeCacheSize": sizeFlag,

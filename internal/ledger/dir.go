@@ -151,8 +151,14 @@ func readSegment(name string) (b []byte, growing bool, err error) {
 
 // lockWriting says to readers that a file is being written, until it is closed.
 // They only ask for the lock (fcntl(2), F_OFD_GETLK), so that none holds up a writer.
+// A lock of the write before may be there still: a child that this process forks has
+// its descriptor until it runs another program. It says the same to readers.
 func lockWriting(f *os.File) error {
-	return unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_WRLCK})
+	err := unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_WRLCK})
+	if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EACCES) {
+		return nil
+	}
+	return err
 }
 
 func isWriting(f *os.File) (bool, error) {

@@ -584,3 +584,32 @@ func TestRecordSizes(t *testing.T) {
 		}
 	}
 }
+
+// A lock that a forked child still has does not lose a record.
+func TestWriteWhileLocked(t *testing.T) {
+	dir := t.TempDir()
+	w, err := Create(dir, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	event := Record{At: time.Now(), Event: &Event{Kind: AgentStart}}
+	if err := w.Append(event); err != nil {
+		t.Fatal(err)
+	}
+	names, err := filepath.Glob(filepath.Join(dir, "machine.*"))
+	if err != nil || len(names) != 1 {
+		t.Fatalf("%v, %v", names, err)
+	}
+	held, err := os.OpenFile(names[0], os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.Close()
+	if err := lockWriting(held); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Append(event); err != nil {
+		t.Error(err)
+	}
+}

@@ -64,6 +64,15 @@ type Process struct {
 	// Flags are the options that decide on memory with their values, as in
 	// footprint.Footprint.
 	Flags map[string]string `cbor:"15,keyasint,omitempty" json:"flags,omitempty"`
+	// Dir is its working directory, as it sees it: it writes hs_err files there.
+	Dir string `cbor:"16,keyasint,omitempty" json:"dir,omitempty"`
+	// Root is the folder of the agent's machine that holds the files which the process
+	// writes, when it has a root of its own (the upper folder of an overlay mount,
+	// which outlives a container until that is removed); "" when it has not, or the
+	// folder is not known.
+	Root string `cbor:"17,keyasint,omitempty" json:"root,omitempty"`
+	// OwnRoot says that the process has a root of its own.
+	OwnRoot bool `cbor:"18,keyasint,omitempty" json:"ownRoot,omitempty"`
 }
 
 // Group is a control group of the memory controller.
@@ -243,8 +252,8 @@ type Kind string
 
 // The events. Those of a JVM's group are told in the ring of the JVM.
 const (
-	Ended        Kind = "ended"         // the process is gone; Values: none
-	OOMKill      Kind = "oom-kill"      // the group's count of kills rose; Values: before, after
+	Ended        Kind = "ended"         // the process is gone; Values: exit or signal, where the kernel told
+	OOMKill      Kind = "oom-kill"      // the group's count of kills rose; Values: before, after, peak (usage)
 	LimitReached Kind = "limit-reached" // usage reached the limit; Values: before, after
 	AgentStart   Kind = "agent-start"   // Text: its version
 	AgentStop    Kind = "agent-stop"
@@ -256,6 +265,23 @@ type Event struct {
 	Kind   Kind             `cbor:"1,keyasint" json:"kind"`
 	Text   string           `cbor:"2,keyasint,omitempty" json:"text,omitempty"`
 	Values map[string]int64 `cbor:"3,keyasint,omitempty" json:"values,omitempty"`
+}
+
+// ExitValues are the values of an event Ended: the signal that ended the process, or
+// its exit code when that is 0.
+func ExitValues(code, signal int) map[string]int64 {
+	if signal != 0 {
+		return map[string]int64{"signal": int64(signal)}
+	}
+	return map[string]int64{"exit": int64(code)}
+}
+
+// Exit is how the process of an event Ended ended; told is false when the kernel did
+// not tell the agent.
+func (e *Event) Exit() (code, signal int, told bool) {
+	s, signalled := e.Values["signal"]
+	c, exited := e.Values["exit"]
+	return int(c), int(s), signalled || exited
 }
 
 // Spent is what the machine has left, and what the agent took of it. Sizes are

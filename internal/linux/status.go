@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -163,4 +165,10 @@ func PrintableName(text string) string {
 		name = append(name[:most], '…')
 	}
 	return string(name)
+}
+
+// BootID is the kernel's random id of this boot (random(4)).
+func (fs FS) BootID() (string, error) {
+	text, err := os.ReadFile(filepath.Join(fs.root, "sys", "kernel", "random", "boot_id"))
+	return strings.TrimSpace(string(text)), err
 }

@@ -14,7 +14,7 @@ import (
 // Holder is a JVM that takes memory as it is told, and knows how much.
 type Holder struct {
 	*Process
-	in    io.Writer
+	in    io.WriteCloser
 	steps int
 }
 
@@ -75,4 +75,12 @@ func (h *Holder) Try(t testing.TB, step string) bool {
 		}
 	})
 	return lived
+}
+
+// Close ends the input of a holder, which ends by itself then.
+func (h *Holder) Close(t testing.TB) {
+	t.Helper()
+	if err := h.in.Close(); err != nil {
+		t.Fatal(err)
+	}
 }
