@@ -44,8 +44,8 @@ func (w *Writer) written() uint64 {
 }
 
 // Next hands what was written before the call to yield, until yield returns false:
-// then it goes on behind that record in the next call. It leaves out the copies of
-// starts, and reads of the files what is new.
+// then it goes on with that record in the next call. The copy of a start comes as a
+// part of the record behind it. Of the files it reads what is new.
 func (f *Follower) Next(yield func(Record) bool) (Damage, error) {
 	var damage Damage
 	// Rings are read one after the other while others are written to: what is above
@@ -59,6 +59,7 @@ func (f *Follower) Next(yield func(Record) bool) (Damage, error) {
 		return damage, fmt.Errorf("ledger %s: %w", f.w.dir, err)
 	}
 	reached := map[ID]*place{}
+	copies := map[ID]*Process{}
 	var m merge
 	defer func() { m.stop() }()
 	for id, segments := range rings {
@@ -77,13 +78,19 @@ func (f *Follower) Next(yield func(Record) bool) (Damage, error) {
 	for err == nil && len(m) > 0 {
 		rec := m[0].record
 		at := *reached[rec.Process] // behind it
-		if !rec.Again { // a copy has the number of the record behind it
-			if !yield(rec) {
-				break
-			}
-			f.after = rec.Seq
+		if rec.Again {              // a copy has the number of the record behind it, and comes with that
+			copies[rec.Process] = rec.Start
+			m.advance()
+			continue
 		}
-		f.places[rec.Process] = at
+		if start := copies[rec.Process]; start != nil && rec.Start == nil {
+			rec.Start, rec.Again = start, true
+		}
+		delete(copies, rec.Process)
+		if !yield(rec) {
+			break
+		}
+		f.after, f.places[rec.Process] = rec.Seq, at
 		m.advance()
 	}
 	return damage, err

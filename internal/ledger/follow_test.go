@@ -99,8 +99,12 @@ func TestFollowGoesPastWhatIsGone(t *testing.T) {
 		}
 	}
 	text := fmt.Sprintf("%01000d", 1)
+	id := ID{Boot: "b", PID: 9, StartTicks: 1}
+	if err := w.Append(Record{Process: id, Start: &Process{ID: id, Name: "shop"}}); err != nil {
+		t.Fatal(err)
+	}
 	for i := range 3000 {
-		if err := w.Append(Record{At: time.Unix(int64(i), 0), Event: &Event{Kind: AgentStart, Text: text}}); err != nil {
+		if err := w.Append(Record{Process: id, At: time.Unix(int64(i), 0), Event: &Event{Kind: AgentStart, Text: text}}); err != nil {
 			t.Fatal(err)
 		}
 		if i == 10 {
@@ -110,5 +114,10 @@ func TestFollowGoesPastWhatIsGone(t *testing.T) {
 	take()
 	if n < 100 || n >= 3000 || last != w.written() {
 		t.Errorf("%d records up to %d of %d", n, last, w.written())
+	}
+	// Who begins now learns who the JVM is, whose start is gone.
+	var first *Record
+	if _, err := w.Follow(0).Next(func(r Record) bool { first = &r; return false }); err != nil || first.Start == nil || first.Start.Name != "shop" || first.Event == nil {
+		t.Errorf("%+v, %v", first, err)
 	}
 }
