@@ -51,6 +51,12 @@ func (e *GapError) Error() string {
 // ErrTwoAgents says that another ledger of that name was heard of a moment ago.
 var ErrTwoAgents = errors.New("another agent sends under this name: give each its own token")
 
+// BatchError says that a batch is none that an agent sends.
+type BatchError struct{ Why string }
+
+// Error says so.
+func (e *BatchError) Error() string { return "the batch is none of an agent: " + e.Why }
+
 // Bounds of what an agent may say. An agent that lies hurts its own rows alone.
 const (
 	// MaxRecords is how many records a batch may have.
@@ -77,18 +83,18 @@ var (
 func (b *Batch) check() error {
 	switch {
 	case !ledgerID.MatchString(b.Ledger):
-		return errors.New("the ledger has no id")
+		return &BatchError{"the ledger has no id"}
 	case !bootID.MatchString(b.Boot):
-		return errors.New("the boot has no id")
+		return &BatchError{"the boot has no id"}
 	case len(b.Records) > MaxRecords:
-		return fmt.Errorf("%d records are more than %d", len(b.Records), MaxRecords)
+		return &BatchError{fmt.Sprintf("%d records are more than %d", len(b.Records), MaxRecords)}
 	case !text(b.Version) || b.Uptime < 0:
-		return errors.New("version or uptime is none")
+		return &BatchError{"version or uptime is none"}
 	}
 	last := b.After
 	for _, r := range b.Records {
 		if r.Seq <= last || r.Seq > 1<<62 {
-			return fmt.Errorf("record %d follows %d", r.Seq, last)
+			return &BatchError{fmt.Sprintf("record %d follows %d", r.Seq, last)}
 		}
 		last = r.Seq
 	}
