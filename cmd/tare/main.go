@@ -53,6 +53,7 @@ that an application passes its load with.
   tare exec -- java … start a JVM so that it fits its container
   tare jmh report F  JMH results by speed and by each kind of memory
   tare agent         watch all JVMs of this machine, and keep what is seen of them
+  tare serve         the same of one machine or many, over time: dashboard, API, metrics
   tare jdks          the JDKs on this machine
   tare version       the version of tare, and of the formats that it writes
   tare completion SH completions for bash, zsh or fish
@@ -92,7 +93,7 @@ func newRootCommand() *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return &exitError{exitUsage, fmt.Errorf("%w\nsee: %s --help", err, cmd.CommandPath())}
 	})
-	root.AddCommand(newWeighCommand(), newDoctorCommand(), newWatchCommand(), newDiffCommand(), newFitCommand(), newBakeCommand(), newExecCommand(), newLabCommand(), newJMHCommand(), newJDKsCommand(), newImageFactsCommand(), newTrialAgentCommand(), newAgentCommand(), newVersionCommand(), newManCommand())
+	root.AddCommand(newWeighCommand(), newDoctorCommand(), newWatchCommand(), newDiffCommand(), newFitCommand(), newBakeCommand(), newExecCommand(), newLabCommand(), newJMHCommand(), newJDKsCommand(), newImageFactsCommand(), newTrialAgentCommand(), newAgentCommand(), newServeCommand(), newVersionCommand(), newManCommand())
 	return root
 }
 

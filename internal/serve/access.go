@@ -86,7 +86,7 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 	token, err := s.cfg.History.Token(r.Context(), strings.TrimSpace(r.PostFormValue("token")))
 	if errors.Is(err, history.ErrNotFound) || err == nil && token.Kind != history.Read {
 		s.limits.failed(clientOf(r), s.cfg.Now())
-		http.Redirect(w, r, "/login?failed", http.StatusSeeOther)
+		http.Redirect(w, r, "/login#failed", http.StatusSeeOther)
 		return
 	}
 	if err != nil {

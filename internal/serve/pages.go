@@ -8,6 +8,8 @@ import (
 	"mime"
 	"net/http"
 	"path"
+
+	"tare.dev/tare/internal/plot"
 )
 
 //go:embed assets
@@ -31,6 +33,9 @@ func newAssets() (assets, error) {
 		body, err := embedded.ReadFile(path.Join("assets", f.Name()))
 		if err != nil {
 			return nil, err
+		}
+		if f.Name() == "style.css" {
+			body = append([]byte(plot.Colours), body...)
 		}
 		sum := sha256.Sum256(body)
 		out[f.Name()] = asset{body, mime.TypeByExtension(path.Ext(f.Name())), `"` + hex.EncodeToString(sum[:8]) + `"`}
