@@ -24,11 +24,12 @@ export function age(seconds) {
   return Math.round(seconds / 86400) + " d";
 }
 
-// when is a moment of this day, or another one, by the clock of the reader.
-export function when(text) {
-  const t = new Date(text);
-  const day = t.toDateString() === new Date().toDateString();
-  return t.toLocaleString([], day ? {timeStyle: "medium"} : {dateStyle: "medium", timeStyle: "short"});
+// when is a moment by the clock of the reader, of today without the date unless
+// whole is asked for.
+export function when(time, whole) {
+  const t = new Date(time), two = n => String(n).padStart(2, "0");
+  const date = `${t.getFullYear()}-${two(t.getMonth() + 1)}-${two(t.getDate())}`, clock = `${two(t.getHours())}:${two(t.getMinutes())}:${two(t.getSeconds())}`;
+  return !whole && t.toDateString() === new Date().toDateString() ? clock : `${date} ${clock}`;
 }
 
 // el makes an element. What a JVM calls itself is a text here, and never markup.
@@ -74,7 +75,7 @@ export function ownerOrder(names) {
 // colour is the colour of an owner, from the style.
 export function colour(name) {
   const i = [...ownerNames.keys()].indexOf(name);
-  return css(name === "unattributed" || i < 0 ? "--muted" : i === 9 ? "--base" : "--c" + [0, 4, 2, 1, 3, 5, 7, 6, 0][i % 9]);
+  return css(["--c0", "--c4", "--c2", "--c1", "--c3", "--c5", "--c7", "--c6", "--other", "--base", "--muted"][i] ?? "--muted");
 }
 
 // css is a property of the style.

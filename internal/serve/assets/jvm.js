@@ -8,7 +8,7 @@ const marked = {"oom-kill": "killed in its group", "limit-reached": "limit reach
 
 export async function jvm(main, id, from, to) {
   const zooms = from ? [[Number(from), Number(to)]] : [];
-  let span = "1 h", plots = [], data = null, compared = [0, -1];
+  let span = "1 h", plots = [], data = null, compared = [0, -1], zooming = false;
 
   const title = el("h1"), facts = el("dl", {class: "facts"}), findings = el("aside", {"aria-label": "findings"});
   const memory = el("div", {class: "plot"}), heap = el("div", {class: "plot"});
@@ -21,7 +21,7 @@ export async function jvm(main, id, from, to) {
   const moments = el("section", {class: "moments"}, el("h2", {}, "Two moments"),
     sliders.map((s, i) => el("label", {}, el("strong", {}, "AB"[i]), s, outputs[i])),
     el("div", {class: "wide"}, el("table", {}, el("thead", {}, el("tr", {}, ["Resident", "A", "B", "Change"].map((t, i) => el("th", {scope: "col", class: i ? "n" : null}, t)))), table)));
-  const events = el("tbody");
+  const events = el("tbody"), none = el("p", {class: "soft"}, "none");
 
   function range() {
     if (zooms.length) return zooms[zooms.length - 1];
@@ -65,6 +65,7 @@ export async function jvm(main, id, from, to) {
     findings.replaceChildren(el("h2", {}, "Findings"), ...(j.found.length ? j.found.map(f => el("div", {class: "finding"}, f.title,
       el("div", {class: "soft small"}, [f.bytes ? mib(f.bytes) : "", f.certainty, f.id].filter(Boolean).join(" · ")))) : [el("p", {class: "soft"}, "none")]),
       el("p", {class: "small soft"}, "What to do: ", el("code", {}, "tare doctor " + j.pid), " on its machine."));
+    none.hidden = data.events.length > 0;
     events.replaceChildren(...data.events.slice(-200).reverse().map(e => el("tr", {}, el("td", {}, when(e.at)), el("td", {}, marked[e.kind] ?? e.kind),
       el("td", {class: "wrap"}, e.text ?? (e.values ? Object.entries(e.values).map(([k, v]) => `${k} ${v}`).join(", ") : "")))));
     for (const b of choose) b.setAttribute("aria-pressed", zooms.length === 0 && b.textContent === span);
@@ -79,10 +80,12 @@ export async function jvm(main, id, from, to) {
     plots = [plot(memory, memoryPlot(data), data, zoom, 320), plot(heap, heapPlot(data), data, zoom, 200)];
   }
 
+  // zoom looks at a part closer. Both plots tell of one selection.
   function zoom(a, b) {
-    if (b - a < 30) return;
+    if (zooming || b - a < 30) return;
+    zooming = true;
     zooms.push([a, b]);
-    draw();
+    draw().finally(() => { zooming = false; });
   }
 
   // compare shows two footprints of those that the plot has.
@@ -113,7 +116,7 @@ export async function jvm(main, id, from, to) {
   const rebuild = () => { if (data?.samples) { graph(); compare(); } };
   const media = ["(prefers-color-scheme: dark)", "print"].map(m => matchMedia(m));
   main.replaceChildren(title, facts, el("div", {class: "tools"}, choose, out, resolution),
-    el("div", {class: "columns"}, el("div", {}, memory, heap, moments), el("div", {}, findings, el("h2", {}, "Events"), el("div", {class: "wide"}, el("table", {}, events)))));
+    el("div", {class: "columns"}, el("div", {}, memory, heap, moments), el("div", {}, findings, el("h2", {}, "Events"), none, el("div", {class: "wide"}, el("table", {}, events)))));
   await draw();
   addEventListener("keydown", keys);
   const observer = new ResizeObserver(() => { for (const p of plots) p.setSize({width: Math.max(200, memory.clientWidth), height: p.height}); });
@@ -138,12 +141,14 @@ export async function jvm(main, id, from, to) {
 
   // plot draws one plot: series over times, with a part of them stacked.
   function plot(where, {times, series, ticks}, data, zoom, height) {
+    const long = data.to - data.from > 2 * 86400, days = data.to - data.from > 3 * 86400;
+    const clock = (_, all) => all.map(t => { const w = when(t * 1000, true); return days ? w.slice(5, 10) : long ? w.slice(5, 16) : w.slice(11, 16); });
     const axis = {stroke: css("--soft"), grid: {stroke: css("--line"), width: 1}, ticks: {stroke: css("--line"), width: 1}};
     const stacked = series.filter(s => s.stacked).length;
     const u = new uPlot({
       width: Math.max(200, where.clientWidth), height, cursor: {sync: {key: "tare"}, drag: {x: true, y: false, setScale: false}},
       scales: {x: {time: true, range: () => [data.from, data.to]}, y: {range: (_, __, most) => [0, Math.max(1048576, (most ?? 0) * 1.05)]}},
-      axes: [axis, {...axis, size: 70, values: (_, all) => all.map(v => mib(v).replace(".0", "")), incrs: [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536].map(n => n * 1048576)}],
+      axes: [{...axis, values: clock}, {...axis, size: 70, values: (_, all) => all.map(v => mib(v).replace(".0", "")), incrs: [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536].map(n => n * 1048576)}],
       series: [{value: (_, t) => t == null ? "" : when(t * 1000)}, ...series.map(s => ({
         label: s.label, stroke: s.colour, width: s.stacked ? 1 : 1.5, dash: s.dash, fill: s.stacked ? s.colour + "b0" : undefined, spanGaps: false, points: {show: s.stacked ? false : undefined},
         paths: s.stepped ? uPlot.paths.stepped({align: 1}) : undefined,
