@@ -116,12 +116,16 @@ func (t *taking) update(j *jvm) error {
 	if !j.ended.IsZero() {
 		ended = nanos(j.ended)
 	}
-	var footprint []byte
-	if j.footprint != nil {
-		footprint = packed(j.footprint)
-	}
 	_, err := t.exec(`UPDATE jvms SET first = ?, last = ?, ended = ?, process = ?, counters = ?, counters_at = ?, footprint = ?, footprint_at = ?, findings = ?, spark = ?
-		WHERE id = ?`, nanos(j.first), nanos(j.last), ended, packed(j.process), packed(j.counters), nanos(j.countersAt), footprint, nanos(j.footprintAt),
+		WHERE id = ?`, nanos(j.first), nanos(j.last), ended, packed(j.process), packed(j.counters), nanos(j.countersAt), packedFootprint(j.footprint), nanos(j.footprintAt),
 		packed(j.findings), packed(j.spark), j.id)
 	return err
+}
+
+// packedFootprint is a footprint as the database keeps it; nil without one.
+func packedFootprint(f *ledger.Footprint) []byte {
+	if f == nil {
+		return nil
+	}
+	return packed(f)
 }

@@ -53,8 +53,9 @@ func (t *taking) fate(j *jvm, e *ledger.Event, at time.Time) error {
 		j.ended = at
 		// The JVMs of a group all tell of a kill in it; the one that ended was
 		// killed.
-		_, err := t.exec("UPDATE kills SET jvm = ?, verdict = ? WHERE machine = ? AND boot = ? AND grp = ? AND inode = ? AND verdict = '' AND at >= ? AND at <= ?",
-			j.id, string(JVMEnded), t.machine, j.process.ID.Boot, group(j), int64(j.process.Group.Inode), nanos(at.Add(-decided)), nanos(at.Add(time.Second)))
+		_, err := t.exec(`UPDATE kills SET jvm = ?, verdict = ?, counters = ?, footprint = ?, footprint_at = ?
+			WHERE machine = ? AND boot = ? AND grp = ? AND inode = ? AND verdict = '' AND at >= ? AND at <= ?`,
+			j.id, string(JVMEnded), packed(j.counters), packedFootprint(j.footprint), nanos(j.footprintAt), t.machine, j.process.ID.Boot, group(j), int64(j.process.Group.Inode), nanos(at.Add(-decided)), nanos(at.Add(time.Second)))
 		if err != nil {
 			return err
 		}
@@ -64,9 +65,9 @@ func (t *taking) fate(j *jvm, e *ledger.Event, at time.Time) error {
 		if after <= before || before < 0 || after > maxBytes || t.now.Sub(at) >= Quarter {
 			return nil
 		}
-		_, err := t.exec(`INSERT INTO kills (machine, jvm, at, boot, grp, inode, count, kills, verdict) VALUES (?, ?, ?, ?, ?, ?, ?, ?, '')
+		_, err := t.exec(`INSERT INTO kills (machine, jvm, at, boot, grp, inode, count, kills, verdict, counters, footprint, footprint_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, '', ?, ?, ?)
 			ON CONFLICT (machine, boot, grp, inode, count) DO NOTHING`,
-			t.machine, j.id, nanos(at), j.process.ID.Boot, group(j), int64(j.process.Group.Inode), after, after-before)
+			t.machine, j.id, nanos(at), j.process.ID.Boot, group(j), int64(j.process.Group.Inode), after, after-before, packed(j.counters), packedFootprint(j.footprint), nanos(j.footprintAt))
 		return err
 	}
 	return nil
@@ -104,7 +105,7 @@ func (t *taking) countKills(verdict string) error {
 // with a smaller id than before unless that is 0.
 func (d *DB) Kills(ctx context.Context, from, to time.Time, before int64, limit int) ([]Kill, error) {
 	rows, err := d.query(ctx, `SELECT kills.id, machines.name, kills.at, kills.grp, kills.kills, kills.verdict,
-		jvms.id, first, last, ended, process, counters, counters_at, footprint, footprint_at, findings, NULL
+		jvms.id, first, last, ended, process, kills.counters, counters_at, kills.footprint, kills.footprint_at, findings, NULL
 		FROM kills JOIN jvms ON jvms.id = kills.jvm JOIN machines ON machines.id = kills.machine
 		WHERE kills.at >= ? AND kills.at < ? AND (? = 0 OR kills.id < ?) ORDER BY kills.id DESC LIMIT ?`, nanos(from), nanos(to), before, before, limit)
 	if err != nil {

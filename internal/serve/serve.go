@@ -140,7 +140,8 @@ func (s *Server) guard(next http.Handler) http.Handler {
 			problem(w, http.StatusMisdirectedRequest, fmt.Errorf("this server is not called %.100q: use 127.0.0.1, or name it with --host", r.Host))
 			return
 		}
-		if !s.limits.allow(clientOf(r), s.cfg.Now()) {
+		probe := r.URL.Path == "/healthz" || r.URL.Path == "/readyz"
+		if !probe && !s.limits.allow(clientOf(r), s.cfg.Now()) {
 			w.Header().Set("Retry-After", "1")
 			problem(w, http.StatusTooManyRequests, errors.New("too many requests: come again later"))
 			return

@@ -8,10 +8,10 @@ const columns = [
   {id: "limit", title: "Limit", value: j => j.limit ?? -1},
   {id: "needed", title: "Needed", value: j => j.needed, help: "what the group uses and the kernel cannot drop"},
   {id: "headroom", title: "Headroom", value: j => j.headroom ?? Infinity},
-  {id: "share", title: "Of its limit", value: j => j.limit ? j.needed / j.limit : -1},
+  {id: "share", title: "Of its limit", graph: true, value: j => j.limit ? j.needed / j.limit : -1},
   {id: "liveSet", title: "Live set", value: j => j.liveSet, help: "what the last collection left"},
   {id: "savable", title: "Could be saved", value: j => j.savable, help: "by what tare doctor is certain of"},
-  {id: "spark", title: "Last hour", value: j => Math.max(-1, ...j.spark.peaks) - Math.min(...j.spark.peaks.filter(p => p >= 0))},
+  {id: "spark", title: "Last hour", graph: true, value: j => Math.max(-1, ...j.spark.peaks) - Math.min(...j.spark.peaks.filter(p => p >= 0))},
   {id: "look", title: "Last look", value: j => Date.parse(j.countersAt ?? j.last), help: "how long ago its counters were read"},
 ];
 
@@ -24,7 +24,7 @@ export async function fleet(main) {
   const count = el("span", {class: "soft", role: "status"});
   const filter = el("input", {type: "search", id: "filter", placeholder: "name, machine, pod", value: kept.filter,
     oninput: () => { kept.filter = filter.value; arrange(); }});
-  const heads = columns.map(c => el("th", {scope: "col", class: c.text ? null : "n", title: c.help},
+  const heads = columns.map(c => el("th", {scope: "col", class: c.text || c.graph ? null : "n", title: c.help},
     el("button", {type: "button", onclick: () => sortBy(c)}, c.title)));
   const body = el("tbody");
   const empty = el("p", {hidden: true}, "No JVM was seen in the last quarter of an hour. ", el("code", {}, "tare agent --to URL"), " on each machine sends them here; a JVM is seen some seconds after its start.");

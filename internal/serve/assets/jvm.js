@@ -186,10 +186,11 @@ export async function jvm(main, id, from, to) {
       }
       c.restore();
     };
+    const killed = data.events.some(e => e.kind === "oom-kill");
     for (const e of data.events) {
       const t = Date.parse(e.at) / 1000;
       if (e.kind === "oom-kill") line(t, css("--bad"), [], "kill");
-      else if (e.kind === "ended") line(t, css("--soft"), [4, 3], "ended");
+      else if (e.kind === "ended") line(t, css("--soft"), [4, 3], killed ? "" : "ended");
       else if (e.kind === "limit-reached") line(t, css("--bad"), [1, 5], "");
     }
     if (data.footprints.times.length) compared.forEach((i, n) => i >= 0 && line(data.footprints.times[i], css("--other"), [2, 3], "AB"[n]));

@@ -416,8 +416,10 @@ func tellsKillsApart(t *testing.T, fresh Maker) {
 	kill(11, t0.Add(time.Minute+time.Second), 0, 1)
 	end(11, t0.Add(time.Minute+time.Second))
 	a.Send(t, d, t0.Add(61*time.Second))
+	a.Add(t0, ledger.Record{Process: ID(20), Footprint: Footprint(100 << 20)})
 	kill(20, t0.Add(2*time.Minute), 3, 5) // a child; the JVM lives on
-	end(30, t0.Add(3*time.Minute))        // by itself
+	a.Add(t0.Add(150*time.Second), ledger.Record{Process: ID(20), Footprint: Footprint(200 << 20)})
+	end(30, t0.Add(3*time.Minute)) // by itself
 	a.Send(t, d, t0.Add(3*time.Minute))
 	check := func(n int) {
 		t.Helper()
@@ -431,7 +433,7 @@ func tellsKillsApart(t *testing.T, fresh Maker) {
 		if k := kills[1]; k.Name != "shop-11.jar" || k.Verdict != history.JVMEnded || k.Kills != 1 || k.Group != "/pods/1" || k.Footprint == nil || k.Footprint.Resident != 500<<20 || k.Machine != "web" {
 			t.Errorf("%+v", k)
 		}
-		if k := kills[0]; k.Name != "shop-20.jar" || k.Verdict != history.OtherProcess || k.Kills != 2 {
+		if k := kills[0]; k.Name != "shop-20.jar" || k.Verdict != history.OtherProcess || k.Kills != 2 || k.Footprint == nil || k.Footprint.Resident != 100<<20 {
 			t.Errorf("%+v", k)
 		}
 	}

@@ -88,6 +88,10 @@ CREATE TABLE kills (
 	kills    bigint NOT NULL,          -- how many at once
 	verdict  text NOT NULL,             -- '' while it is open
 	counted  bigint NOT NULL DEFAULT 0,
+	-- The last of the JVM before.
+	counters     bytea NOT NULL,
+	footprint    bytea,
+	footprint_at bigint NOT NULL,
 	UNIQUE (machine, boot, grp, inode, count)
 );
 CREATE INDEX kills_at ON kills (at);

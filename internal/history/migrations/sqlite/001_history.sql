@@ -88,6 +88,10 @@ CREATE TABLE kills (
 	kills    INTEGER NOT NULL,          -- how many at once
 	verdict  TEXT NOT NULL,             -- '' while it is open
 	counted  INTEGER NOT NULL DEFAULT 0,
+	-- The last of the JVM before.
+	counters     BLOB NOT NULL,
+	footprint    BLOB,
+	footprint_at INTEGER NOT NULL,
 	UNIQUE (machine, boot, grp, inode, count)
 ) STRICT;
 CREATE INDEX kills_at ON kills (at);
