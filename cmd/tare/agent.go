@@ -197,7 +197,7 @@ func send(ctx context.Context, cancel func(), w *ledger.Writer, hub *collect.Cli
 		complain(errs, fmt.Errorf("nothing is sent to the hub: %w", err))
 		return func() {}
 	}
-	s := &collect.Sender{Writer: w, Sink: hub, Every: min(interval, sendEvery), Version: names.Version, Boot: boot,
+	s := &collect.Sender{Writer: w, Sink: hub, Every: min(interval/2, sendEvery), Version: names.Version, Boot: boot,
 		Now: func() (time.Time, time.Duration) { return clock.Now(), clock.Uptime() }, Say: func(err error) { complain(errs, err) }}
 	sending, end := context.WithCancel(context.WithoutCancel(ctx))
 	done := make(chan struct{})
@@ -209,7 +209,7 @@ func send(ctx context.Context, cancel func(), w *ledger.Writer, hub *collect.Cli
 }
 
 // sendEvery is how old what a hub does not have becomes at most.
-const sendEvery = 2 * time.Second
+const sendEvery = 5 * time.Second
 
 // ledgerError adds the next step to an error of opening a ledger.
 func ledgerError(err error) error {

@@ -4,6 +4,7 @@
 package collect
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,8 +28,9 @@ type Sink interface {
 type Sender struct {
 	Writer *ledger.Writer
 	Sink   Sink
-	// Every lies between two looks at the ledger.
-	Every time.Duration
+	// Every lies between two looks at the ledger. Retry is how long the sender waits
+	// after a first failure, a second when it is 0; it doubles up to a minute.
+	Every, Retry time.Duration
 	// Version and Boot are the agent's, and the kernel's id of this boot.
 	Version, Boot string
 	// Now is the wall time and the time since boot.
@@ -42,8 +44,8 @@ type Sender struct {
 const (
 	// batchRecords is how many records go at once.
 	batchRecords = 1000
-	// A sink that fails is tried again after the shortest wait, which doubles.
-	shortestWait, longestWait = time.Second, time.Minute
+	// A sink that fails is tried again after the usual wait, which doubles.
+	usualRetry, longestWait = time.Second, time.Minute
 )
 
 // errAgain says that the sink wants records from another number on.
@@ -144,7 +146,7 @@ func (s *Sender) send(ctx context.Context, b *history.Batch) error {
 
 // insist calls f until it succeeds; false when the context ended before.
 func (s *Sender) insist(ctx context.Context, f func() error) bool {
-	for wait := shortestWait; ; wait = min(2*wait, longestWait) {
+	for wait := cmp.Or(s.Retry, usualRetry); ; wait = min(2*wait, longestWait) {
 		err := f()
 		if err == nil {
 			if s.troubled {
@@ -163,7 +165,7 @@ func (s *Sender) insist(ctx context.Context, f func() error) bool {
 		var busy *BusyError
 		pause := wait/2 + rand.N(wait) // so that not all agents come at once
 		if errors.As(err, &busy) && busy.After > 0 {
-			pause = min(busy.After, longestWait) + rand.N(shortestWait)
+			pause = min(busy.After, longestWait) + rand.N(usualRetry)
 		}
 		timer := time.NewTimer(pause)
 		select {

@@ -305,13 +305,13 @@ func TestTooManyRequests(t *testing.T) {
 	fixed := time.Now()
 	g := newGate(t, func(c *serve.Config) { c.Now = func() time.Time { return fixed } })
 	limited := 0
-	for range 600 {
+	for range 1200 {
 		if g.status(t, "GET", "/login", "") == http.StatusTooManyRequests {
 			limited++
 		}
 	}
-	if limited < 100 || limited > 300 {
-		t.Errorf("%d of 600 requests were refused", limited)
+	if limited < 100 || limited > 250 {
+		t.Errorf("%d of 1200 requests were refused", limited)
 	}
 	other := newGate(t, func(c *serve.Config) { c.Now = func() time.Time { return fixed } })
 	n := 0

@@ -187,10 +187,10 @@ type limits struct {
 }
 
 const (
-	// Of one address: a dashboard makes a request each few seconds, agents behind
-	// one address share it. One with a wrong token counts as many.
-	requestsPerSecond, requestsBurst = 100, 400
-	failureCosts                     = 50
+	// Of one address: a dashboard makes a request each few seconds, and a thousand
+	// agents behind one address share it. One with a wrong token counts as many.
+	requestsPerSecond, requestsBurst = 500, 1000
+	failureCosts                     = 100
 	maxClients                       = 4096
 )
 
