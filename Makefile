@@ -14,7 +14,7 @@ STATICCHECK  := honnef.co/go/tools/cmd/staticcheck@v0.8.1
 
 .PHONY: build man setup-build setup-test test test-java test-go check lint fmt demo fuzz \
   bench bench-fresh bench-truth bench-hostile bench-weigh bench-cost bench-agent bench-verdicts bench-demo \
-  bench-options bench-exec bench-peers bench-kills bench-images bench-steady experiments \
+  bench-options bench-serve bench-exec bench-peers bench-kills bench-images bench-steady experiments \
   experiments-full bench-jmh bench-caches clean FORCE
 
 build: setup-build bin/tare bin/tare-exec $(JARS)
@@ -129,6 +129,12 @@ bench-cost: build bin/tare-$(BASE)
 bench-agent: build
 	@scripts/jdks.sh
 	$(GO) run ./bench/agent -cache $(TARE_CACHE)
+
+# What tare serve takes for a thousand JVMs, and how fast it answers, on both
+# databases. About five minutes.
+bench-serve:
+	@scripts/setup.sh build test
+	$(GO) test ./internal/serve -count=1 -timeout 30m -run TestBenchServe -serve.out $(CURDIR)/docs/results/serve.md
 
 bin/tare-$(BASE):
 	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && git archive $(BASE) | tar -x -C "$$dir" && \
