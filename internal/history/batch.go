@@ -61,7 +61,8 @@ func (e *BatchError) Error() string { return "the batch is none of an agent: " +
 const (
 	// MaxRecords is how many records a batch may have.
 	MaxRecords = 5000
-	// MaxMachines and MaxJVMs bound the machines, and the JVMs of one of them.
+	// MaxMachines and MaxJVMs bound the machines, and the JVMs of one of them, those
+	// that are gone included.
 	MaxMachines, MaxJVMs = 10_000, 20_000
 	maxText              = 4096
 	maxFlags             = 512

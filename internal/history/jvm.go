@@ -97,14 +97,27 @@ func (t *taking) jvm(r *ledger.Record, at time.Time) (*jvm, error) {
 	return j, nil
 }
 
+// settled is how long a JVM was not seen before it makes room for a new one.
+const settled = time.Hour
+
 func (t *taking) newJVM(j *jvm, at time.Time) error {
-	var n int
-	if err := t.queryRow("SELECT count(*) FROM jvms WHERE machine = ?", t.machine).Scan(&n); err != nil {
-		return err
+	if t.known == 0 {
+		if err := t.queryRow("SELECT count(*) FROM jvms WHERE machine = ?", t.machine).Scan(&t.known); err != nil {
+			return err
+		}
 	}
-	if n >= MaxJVMs {
-		return errTooMany
+	if t.known >= MaxJVMs {
+		// The one that is gone for longest makes room.
+		res, err := t.exec("DELETE FROM jvms WHERE id = (SELECT id FROM jvms WHERE machine = ? AND last < ? ORDER BY last LIMIT 1)", t.machine, nanos(t.now.Add(-settled)))
+		if err != nil {
+			return err
+		}
+		if gone, err := res.RowsAffected(); err != nil || gone == 0 {
+			return errors.Join(errTooMany, err)
+		}
+		t.known--
 	}
+	t.known++
 	id := j.process.ID
 	return t.queryRow("INSERT INTO jvms (machine, boot, pid, ticks, first, last) VALUES (?, ?, ?, ?, ?, ?) RETURNING id",
 		t.machine, id.Boot, id.PID, int64(id.StartTicks), nanos(at), nanos(at)).Scan(&j.id)

@@ -105,12 +105,18 @@ const selectJVMs = `SELECT machines.name, jvms.id, first, last, ended, process, 
 
 // JVMs lists JVMs by their id.
 func (d *DB) JVMs(ctx context.Context, f Filter) ([]JVM, error) {
-	live := 0
-	if f.Live {
-		live = 1
+	where, args := "WHERE jvms.id > ?", []any{f.After}
+	if !f.Since.IsZero() {
+		// Most JVMs of a quarter are gone: the index of last finds the others.
+		where, args = where+" AND jvms.id IN (SELECT id FROM jvms WHERE last >= ?)", append(args, nanos(f.Since))
 	}
-	rows, err := d.query(ctx, selectJVMs+"WHERE jvms.id > ? AND last >= ? AND (? = 0 OR ended IS NULL) AND (? = '' OR machines.name = ?) ORDER BY jvms.id LIMIT ?",
-		f.After, nanos(f.Since), live, f.Machine, f.Machine, f.Limit)
+	if f.Live {
+		where += " AND ended IS NULL"
+	}
+	if f.Machine != "" {
+		where, args = where+" AND machines.name = ?", append(args, f.Machine)
+	}
+	rows, err := d.query(ctx, selectJVMs+where+" ORDER BY jvms.id LIMIT ?", append(args, f.Limit)...)
 	if err != nil {
 		return nil, d.failed(err)
 	}
@@ -313,17 +319,8 @@ func (d *DB) Events(ctx context.Context, jvm int64, from, to time.Time, after in
 // Prune removes what is older than its tier keeps, and JVMs that were seen last
 // longer ago than a quarter.
 func (d *DB) Prune(ctx context.Context, now time.Time) error {
-	return d.transact(ctx, func(t *transaction) error {
-		for _, tier := range Tiers {
-			step, until := int64(tier.Step/time.Second), now.Add(-tier.Keep).Unix()
-			for _, table := range []string{"samples", "footprints"} {
-				// By JVM: the key begins with it.
-				if _, err := t.exec("DELETE FROM "+table+" WHERE tier = ? AND t < ? AND jvm IN (SELECT id FROM jvms)", step, until); err != nil {
-					return err
-				}
-			}
-		}
-		old := nanos(now.Add(-Quarter))
+	old := nanos(now.Add(-Quarter))
+	err := d.transact(ctx, func(t *transaction) error {
 		for _, query := range []string{"DELETE FROM events WHERE at < ?", "DELETE FROM kills WHERE at < ?", "DELETE FROM jvms WHERE last < ?"} {
 			if _, err := t.exec(query, old); err != nil {
 				return err
@@ -331,4 +328,45 @@ func (d *DB) Prune(ctx context.Context, now time.Time) error {
 		}
 		return nil
 	})
+	if err != nil {
+		return err
+	}
+	ids, err := d.ids(ctx)
+	for _, id := range ids {
+		// By JVM, for the keys begin with it; and each apart, so that agents need not
+		// wait for all.
+		err = errors.Join(err, d.transact(ctx, func(t *transaction) error {
+			for _, tier := range Tiers {
+				step, until := int64(tier.Step/time.Second), now.Add(-tier.Keep).Unix()
+				for _, table := range []string{"samples", "footprints"} {
+					if _, err := t.exec("DELETE FROM "+table+" WHERE jvm = ? AND tier = ? AND t < ?", id, step, until); err != nil {
+						return err
+					}
+				}
+			}
+			return nil
+		}))
+		if err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+// ids are the ids of all JVMs.
+func (d *DB) ids(ctx context.Context) ([]int64, error) {
+	rows, err := d.query(ctx, "SELECT id FROM jvms")
+	if err != nil {
+		return nil, d.failed(err)
+	}
+	defer rows.Close()
+	var out []int64
+	for rows.Next() {
+		var id int64
+		if err := rows.Scan(&id); err != nil {
+			return nil, d.failed(err)
+		}
+		out = append(out, id)
+	}
+	return out, d.failed(rows.Err())
 }

@@ -44,6 +44,7 @@ type taking struct {
 	now     time.Time
 	machine int64
 	taken   Taken
+	known   int // JVMs of the machine; 0 before they were counted
 
 	jvms       map[ledger.ID]*jvm
 	samples    map[key]*sample

@@ -138,13 +138,24 @@ func (s *Server) mayRead(r *http.Request) error {
 			}
 		}
 	}
-	if s.cfg.Local {
+	if s.cfg.Local && !proxied(r) && len(s.cfg.Hosts) == 0 {
 		closed, err := s.needsToken(ctx)
 		if err != nil || !closed {
 			return err
 		}
 	}
 	return errNoAccess
+}
+
+// proxied says that a request came through a proxy: then it need not be of this
+// machine.
+func proxied(r *http.Request) bool {
+	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-Ip", "Via"} {
+		if r.Header.Get(name) != "" {
+			return true
+		}
+	}
+	return false
 }
 
 // needsToken says that a token for reading was made.

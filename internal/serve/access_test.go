@@ -138,6 +138,14 @@ func TestLoopback(t *testing.T) {
 			t.Errorf("%s: %d", host, got)
 		}
 	}
+	// Who comes through a proxy is not of this machine.
+	if got := g.status(t, "GET", "/api/v1/jvms", "", "X-Forwarded-For", "192.0.2.1"); got != http.StatusUnauthorized {
+		t.Errorf("%d", got)
+	}
+	named := start(t, g.d, func(c *serve.Config) { c.Hosts = []string{"tare.example"} })
+	if resp, _ := do(t, named.Client(), "GET", named.URL+"/api/v1/jvms", "", "Host", "tare.example"); resp.StatusCode != http.StatusUnauthorized {
+		t.Errorf("%s", resp.Status)
+	}
 	if got := g.status(t, "POST", "/api/v1/records", "{}"); got != http.StatusUnauthorized {
 		t.Errorf("without a token anybody writes: %d", got)
 	}

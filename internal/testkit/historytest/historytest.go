@@ -36,6 +36,7 @@ func Run(t *testing.T, fresh Maker) {
 		"Tokens":                 tokens,
 		"ListsInParts":           listsInParts,
 		"OpenAgain":              openAgain,
+		"MakesRoom":              makesRoom,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, fresh) })
 	}
@@ -674,4 +675,33 @@ func openAgain(t *testing.T, fresh Maker) {
 		})
 	}
 	all.Wait()
+}
+
+// A machine on which JVMs come and go has as many as it may: the one that is gone for
+// longest makes room, and none that was seen a moment ago.
+func makesRoom(t *testing.T, fresh Maker) {
+	d := Open(t, fresh(t))
+	a := NewAgent("web")
+	pid := 0
+	add := func(n int, at time.Time) {
+		for range n {
+			pid++
+			a.Add(at, ledger.Record{Process: ID(pid), Counters: &ledger.Counters{Usage: 1}})
+		}
+	}
+	for left := history.MaxJVMs; left > 0; left -= history.MaxRecords {
+		add(min(left, history.MaxRecords), Now)
+		a.Send(t, d, Now)
+	}
+	add(3, Now)
+	if got, err := d.Take(t.Context(), "web", a.Batch(Now), Now); err != nil || got.Refused != 3 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	later := Now.Add(2 * time.Hour)
+	add(3, later)
+	a.Send(t, d, later)
+	all, err := d.JVMs(t.Context(), history.Filter{Limit: 2 * history.MaxJVMs})
+	if err != nil || len(all) != history.MaxJVMs || all[0].Process.ID.PID != 4 || all[len(all)-1].Process.ID.PID != pid {
+		t.Errorf("%d, %v", len(all), err)
+	}
 }
