@@ -161,6 +161,7 @@ func TestDashboard(t *testing.T) {
 	p.Eval(t, `(() => { const f = document.getElementById("filter"); f.value = "service-01"; f.dispatchEvent(new Event("input")); })()`, nil)
 	awaitTrue(t, p, rowCount+" === 10")
 	shot(t, p, "fleet")
+	legible(t, p)
 	// A JVM that begins is there within two intervals, without a reload.
 	born := historytest.Process(9999)
 	born.Name = "service-01-born.jar"
@@ -176,6 +177,7 @@ func TestDashboard(t *testing.T) {
 		p := b.Open(t, srv.URL+"/"+page, browsertest.View{Width: 1280, Height: 700, Dark: page == "#/kills"})
 		awaitTrue(t, p, `document.body.dataset.shown === "`+page+`"`)
 		shot(t, p, strings.Trim(page, "#/"))
+		legible(t, p)
 		quiet(t, p)
 	}
 	phone := b.Open(t, srv.URL, browsertest.View{Width: 390, Height: 800, Dark: true})
@@ -186,10 +188,19 @@ func TestDashboard(t *testing.T) {
 	}
 	phone.Eval(t, `(() => { const f = document.getElementById("filter"); f.value = "service-00"; f.dispatchEvent(new Event("input")); })()`, nil)
 	shot(t, phone, "fleet-phone")
+	legible(t, phone)
 	phone.Look(t, browsertest.View{Width: 800, Height: 1000, Print: true})
+	if phone.Eval(t, "document.documentElement.scrollWidth", &wide); wide > 800 {
+		t.Errorf("on paper the fleet is %d pixels wide", wide)
+	}
 	shot(t, phone, "fleet-print")
-	quiet(t, p)
-	quiet(t, phone)
+	legible(t, phone)
+	login := b.Open(t, srv.URL+"/login#failed", browsertest.View{Width: 600, Height: 500})
+	shot(t, login, "login")
+	legible(t, login)
+	for _, page := range []*browsertest.Page{p, phone, login} {
+		quiet(t, page)
+	}
 }
 
 func jvmPages(t *testing.T, b *browsertest.Browser, url string) {
@@ -204,6 +215,7 @@ func jvmPages(t *testing.T, b *browsertest.Browser, url string) {
 		awaitTrue(t, p, drawn)
 		awaitTrue(t, p, `document.querySelectorAll(".moments tbody tr").length === 12`)
 		shot(t, p, v.name)
+		legible(t, p)
 		var wide int
 		if p.Eval(t, "document.documentElement.scrollWidth", &wide); wide > v.view.Width {
 			t.Errorf("%s is %d pixels wide", v.name, wide)
@@ -236,6 +248,30 @@ func jvmPages(t *testing.T, b *browsertest.Browser, url string) {
 
 // drawn says that every canvas has more than one colour.
 const drawn = `[...document.querySelectorAll(".plot canvas")].every(c => { const d = c.getContext("2d").getImageData(0, 0, c.width, c.height).data; const seen = new Set(); for (let i = 0; i < d.length; i += 4) if (d[i+3] > 100) seen.add(d[i] << 16 | d[i+1] << 8 | d[i+2]); return seen.size > 3; })`
+
+// faint lists the texts of a page whose contrast is below 4.5 (WCAG 2.2, 1.4.3).
+const faint = `(() => {
+	const rgb = c => c.match(/[\d.]+/g).map(Number), linear = v => (v /= 255) <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4;
+	const light = c => 0.2126 * linear(c[0]) + 0.7152 * linear(c[1]) + 0.0722 * linear(c[2]);
+	const behind = e => { for (; e; e = e.parentElement) { const c = rgb(getComputedStyle(e).backgroundColor); if (c.length < 4 || c[3] > 0) return c; } return [255, 255, 255]; };
+	const bad = new Set(), walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+	for (let n; n = walk.nextNode();) {
+		const e = n.parentElement;
+		if (!n.data.trim() || e.disabled || e.closest("svg, script, noscript, .skip") || !e.getClientRects().length) continue;
+		const a = light(rgb(getComputedStyle(e).color)), b = light(behind(e)), ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+		if (ratio < 4.5) bad.add(e.tagName + "." + e.className + " " + ratio.toFixed(2) + " " + n.data.slice(0, 30));
+	}
+	return [...bad];
+})()`
+
+// legible checks the contrast of a page.
+func legible(t *testing.T, p *browsertest.Page) {
+	t.Helper()
+	var bad []string
+	if p.Eval(t, faint, &bad); len(bad) > 0 {
+		t.Errorf("too faint: %q", bad)
+	}
+}
 
 func quiet(t *testing.T, p *browsertest.Page) {
 	t.Helper()

@@ -111,7 +111,7 @@ function bar(j) {
   const x = bytes => Math.max(0, Math.min(width, bytes / j.limit * width));
   const needed = x(j.needed), drop = x(j.needed + j.reclaimable);
   const text = `${Math.round(100 * j.needed / j.limit)} % needed, ${mib(j.reclaimable)} can be dropped, ${mib(j.headroom)} left`;
-  return svg("svg", {class: "bar" + (j.needed > 0.95 * j.limit ? " full" : ""), width, height, role: "img", "aria-label": text},
+  return svg("svg", {class: "bar" + (j.needed > 0.95 * j.limit ? " full" : ""), width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": text},
     svg("title", {}, text), svg("rect", {class: "free", width, height}), svg("rect", {class: "drop", width: drop, height}), svg("rect", {class: "needed", width: needed, height}));
 }
 
@@ -127,7 +127,7 @@ function spark(j) {
     open = true;
   });
   const text = "needed in the last hour, at most " + mib(most);
-  return svg("svg", {class: "spark", width, height, role: "img", "aria-label": text}, svg("title", {}, text), svg("path", {d: line || "M0 0"}));
+  return svg("svg", {class: "spark", width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": text}, svg("title", {}, text), svg("path", {d: line || "M0 0"}));
 }
 
 function showKills(section, kills) {
