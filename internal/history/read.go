@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"tare.dev/tare/internal/doctor"
@@ -98,6 +99,8 @@ type Filter struct {
 	// After leaves out smaller and the same ids, Limit is the most that are listed.
 	After int64
 	Limit int
+	// Brief leaves out the footprints.
+	Brief bool
 }
 
 const selectJVMs = `SELECT machines.name, jvms.id, first, last, ended, process, counters, counters_at, footprint, footprint_at, findings, spark
@@ -116,7 +119,11 @@ func (d *DB) JVMs(ctx context.Context, f Filter) ([]JVM, error) {
 	if f.Machine != "" {
 		where, args = where+" AND machines.name = ?", append(args, f.Machine)
 	}
-	rows, err := d.query(ctx, selectJVMs+where+" ORDER BY jvms.id LIMIT ?", append(args, f.Limit)...)
+	what := selectJVMs
+	if f.Brief {
+		what = strings.Replace(what, " footprint,", " NULL,", 1)
+	}
+	rows, err := d.query(ctx, what+where+" ORDER BY jvms.id LIMIT ?", append(args, f.Limit)...)
 	if err != nil {
 		return nil, d.failed(err)
 	}
@@ -236,10 +243,51 @@ func (d *DB) Footprints(ctx context.Context, jvm int64, r Range, now time.Time) 
 	if err != nil {
 		return nil, err
 	}
-	// The peak of an interval is a row of its own: what is left out is not decoded.
-	inside, err := d.weighed(ctx, fmt.Sprintf(`SELECT at, data FROM (SELECT t, at, data, row_number() OVER (PARTITION BY t / %d ORDER BY resident DESC, t DESC) AS n
-		FROM footprints WHERE jvm = ? AND tier = ? AND t >= ? AND t < ?) AS ranked WHERE n = 1 ORDER BY t`, step), jvm, tier, from, r.To.Unix())
+	inside, err := d.peaks(ctx, jvm, tier, step, from, r.To.Unix())
 	return append(before, inside...), err
+}
+
+// peaks are of each interval of step seconds the footprint with the most resident
+// memory. Those that are left out are not decoded.
+func (d *DB) peaks(ctx context.Context, jvm, tier, step, from, to int64) ([]Weighed, error) {
+	rows, err := d.query(ctx, "SELECT t, at, resident, data FROM footprints WHERE jvm = ? AND tier = ? AND t >= ? AND t < ? ORDER BY t", jvm, tier, from, to)
+	if err != nil {
+		return nil, d.failed(err)
+	}
+	defer rows.Close()
+	var out []Weighed
+	var interval, most, best int64
+	var kept, data []byte
+	keep := func() error {
+		if len(kept) == 0 {
+			return nil
+		}
+		w := Weighed{At: timeOf(best)}
+		if err := unpack(kept, &w.Footprint); err != nil {
+			return fmt.Errorf("a footprint of %s cannot be decoded: %w", w.At, err)
+		}
+		out = append(out, w)
+		return nil
+	}
+	for rows.Next() {
+		var t, at, resident int64
+		if err := rows.Scan(&t, &at, &resident, (*sql.RawBytes)(&data)); err != nil {
+			return nil, d.failed(err)
+		}
+		if i := t / step; i != interval {
+			if err := keep(); err != nil {
+				return nil, d.failed(err)
+			}
+			interval, kept = i, kept[:0]
+		}
+		if len(kept) == 0 || resident >= most {
+			most, best, kept = resident, at, append(kept[:0], data...)
+		}
+	}
+	if err := errors.Join(rows.Err(), keep()); err != nil {
+		return nil, d.failed(err)
+	}
+	return out, nil
 }
 
 // FootprintAt is the footprint of a JVM that was taken last at a moment. The error is

@@ -169,7 +169,7 @@ const recently = 15 * time.Minute
 
 func (s *Server) jvms(r *http.Request) (any, error) {
 	q := query{r: r}
-	f := history.Filter{Machine: r.FormValue("machine"), After: q.after(), Limit: q.limit() + 1}
+	f := history.Filter{Machine: r.FormValue("machine"), After: q.after(), Limit: q.limit() + 1, Brief: true}
 	switch state := r.FormValue("state"); state {
 	case "", "live":
 		f.Live, f.Since = true, s.cfg.Now().Add(-recently)
@@ -269,7 +269,7 @@ func (s *Server) kills(r *http.Request) (any, error) {
 func (s *Server) findings(r *http.Request) (any, error) {
 	q := query{r: r}
 	limit := q.limit()
-	f := history.Filter{After: q.after(), Limit: limit + 1, Live: true, Since: s.cfg.Now().Add(-recently)}
+	f := history.Filter{After: q.after(), Limit: limit + 1, Brief: true, Live: true, Since: s.cfg.Now().Add(-recently)}
 	if q.err != nil {
 		return nil, q.err
 	}
