@@ -15,7 +15,7 @@ STATICCHECK  := honnef.co/go/tools/cmd/staticcheck@v0.8.1
 .PHONY: build man setup-build setup-test test test-java test-go check lint fmt demo fuzz \
   bench bench-fresh bench-truth bench-hostile bench-weigh bench-cost bench-agent bench-verdicts \
   bench-demo bench-options bench-exec bench-peers bench-kills bench-images bench-fit bench-fit-record \
-  experiments bench-autopsy \
+  experiments bench-autopsy bench-serve \
   experiments-full bench-jmh bench-caches clean FORCE
 
 build: setup-build bin/tare bin/tare-exec $(JARS)
@@ -136,6 +136,12 @@ bench-agent: build
 bench-autopsy: build
 	@scripts/jdks.sh
 	$(GO) run ./bench/autopsy -cache $(TARE_CACHE)
+
+# What tare serve takes for a thousand JVMs, and how fast it answers, on both
+# databases. About five minutes.
+bench-serve:
+	@scripts/setup.sh build test
+	$(GO) test ./internal/serve -count=1 -timeout 30m -run TestBenchServe -serve.out $(CURDIR)/docs/results/serve.md
 
 bin/tare-$(BASE):
 	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && git archive $(BASE) | tar -x -C "$$dir" && \

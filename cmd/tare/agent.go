@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"runtime/debug"
 	"strconv"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tare.dev/tare/internal/agent"
+	"tare.dev/tare/internal/collect"
 	"tare.dev/tare/internal/ledger"
 	"tare.dev/tare/internal/linux"
 	"tare.dev/tare/internal/names"
@@ -23,6 +25,8 @@ import (
 type agentOptions struct {
 	ledger, size, budget, memory, metrics string
 	interval, weigh, during               time.Duration
+	// to is the hub's address, tokenFile and caFile what is needed for it.
+	to, tokenFile, caFile string
 }
 
 func newAgentCommand() *cobra.Command {
@@ -39,7 +43,8 @@ It takes no more processor time than --budget, averaged over a minute: what does
 not fit is put off. It runs until SIGTERM or an interrupt, and then exits with
 code 0. To see the JVMs of other users and of containers it must be root.`,
 		Example: `  tare agent
-  tare agent --budget 0.5% --ledger /var/lib/tare/ledger --metrics 127.0.0.1:9274`,
+  tare agent --budget 0.5% --ledger /var/lib/tare/ledger --metrics 127.0.0.1:9274
+  tare agent --to https://hub:9275 --token-file /etc/tare/token`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return runAgent(cmd.Context(), cmd.ErrOrStderr(), opts)
@@ -53,6 +58,9 @@ code 0. To see the JVMs of other users and of containers it must be root.`,
 	f.StringVar(&opts.budget, "budget", "1%", "processor time that the agent may take, in percent of one processor")
 	f.StringVar(&opts.memory, "memory", "64m", "memory that the agent may take")
 	f.StringVar(&opts.metrics, "metrics", "", "serve the agent's own metrics at this `address` of the loopback, such as 127.0.0.1:9274")
+	f.StringVar(&opts.to, "to", "", "send the ledger to the hub (tare serve) at this `URL`, such as https://hub:9275")
+	f.StringVar(&opts.tokenFile, "token-file", "", "`file` with the hub's token for this machine")
+	f.StringVar(&opts.caFile, "ca", "", "PEM `file` with the certificates that the hub's is signed with (default: the system's)")
 	f.DurationVar(&opts.during, "for", 0, "end after this time; 0 is without an end")
 	return cmd
 }
@@ -65,6 +73,7 @@ type parsed struct {
 	dir          string
 	size, memory int64
 	share        float64
+	hub          *collect.Client // nil without one
 }
 
 func (o agentOptions) parse() (p parsed, err error) {
@@ -92,7 +101,38 @@ func (o agentOptions) parse() (p parsed, err error) {
 		return p, fmt.Errorf("--for %s is less than 0", o.during)
 	}
 	p.share = percent / 100
-	return p, nil
+	p.hub, err = o.hub()
+	return p, err
+}
+
+// maxTokenFile bounds the file of a token.
+const maxTokenFile = 4096
+
+// hub is the hub that the ledger is sent to; nil without one.
+func (o agentOptions) hub() (*collect.Client, error) {
+	if o.to == "" {
+		if o.tokenFile != "" || o.caFile != "" {
+			return nil, errors.New("--token-file and --ca are for --to URL")
+		}
+		return nil, nil
+	}
+	if o.tokenFile == "" {
+		return nil, errors.New("--to needs --token-file FILE: make a token on the hub with tare serve token add NAME --write")
+	}
+	f, err := os.Open(o.tokenFile)
+	if err != nil {
+		return nil, fmt.Errorf("--token-file: %w", err)
+	}
+	defer f.Close()
+	token, err := io.ReadAll(io.LimitReader(f, maxTokenFile))
+	if err != nil {
+		return nil, fmt.Errorf("--token-file: %w", err)
+	}
+	hub, err := collect.NewClient(o.to, strings.TrimSpace(string(token)), o.caFile)
+	if err != nil {
+		return nil, fmt.Errorf("--to: %w", err)
+	}
+	return hub, nil
 }
 
 func sizeFlag(name, text string, least int64) (int64, error) {
@@ -142,9 +182,34 @@ func runAgent(ctx context.Context, errs io.Writer, opts agentOptions) error {
 		defer agent.Serve(l, a.Metrics(w), func(err error) { complain(errs, err) })()
 		fmt.Fprintf(errs, "its own metrics are at http://%s/metrics\n", l.Addr())
 	}
+	if p.hub != nil {
+		defer send(ctx, cancel, w, p.hub, opts.interval, errs)()
+	}
 	fmt.Fprintf(errs, "watching the JVMs of this machine; the ledger is %s\n", p.dir)
 	return a.Run(ctx)
 }
+
+// send sends the ledger until stop is called, when it sends what is left.
+func send(ctx context.Context, cancel func(), w *ledger.Writer, hub *collect.Client, interval time.Duration, errs io.Writer) (stop func()) {
+	clock := agent.MachineClock()
+	boot, err := agent.BootID(linux.NewFS("/proc"))
+	if err != nil {
+		complain(errs, fmt.Errorf("nothing is sent to the hub: %w", err))
+		return func() {}
+	}
+	s := &collect.Sender{Writer: w, Sink: hub, Every: min(interval/2, sendEvery), Version: names.Version, Boot: boot,
+		Now: func() (time.Time, time.Duration) { return clock.Now(), clock.Uptime() }, Say: func(err error) { complain(errs, err) }}
+	sending, end := context.WithCancel(context.WithoutCancel(ctx))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.Run(sending)
+	}()
+	return func() { cancel(); end(); <-done }
+}
+
+// sendEvery is how old what a hub does not have becomes at most.
+const sendEvery = 5 * time.Second
 
 // ledgerError adds the next step to an error of opening a ledger.
 func ledgerError(err error) error {

@@ -180,38 +180,23 @@ func fitList(ctx context.Context, w io.Writer, s store.Store, asJSON bool) error
 func fitShow(w io.Writer, f store.Fit, r *fit.Result, asJSON, markdown bool) error {
 	switch {
 	case asJSON:
-		return report.WriteFitJSON(w, r, unanswered(f))
+		return report.WriteFitJSON(w, r, f.Unanswered())
 	case markdown:
-		return document.WriteMarkdown(w, report.FitPage(r, unanswered(f)))
+		return document.WriteMarkdown(w, report.FitPage(r, f.Unanswered()))
 	case f.State == store.Done:
 		return show(w, report.Fit(r), false)
 	}
-	return show(w, report.FitUnanswered(r, unanswered(f)), false)
-}
-
-// unanswered says why a fit has no answer; nil when it has one.
-func unanswered(f store.Fit) error {
-	switch f.State {
-	case store.Done:
-		return nil
-	case store.Unreadable:
-		return f.Problem
-	case store.Failed:
-		return errors.New(f.Ending.Failure)
-	case store.Running:
-		return fmt.Errorf("fit %d is running", f.ID)
-	}
-	return fmt.Errorf("fit %d was cut off after %d trials: go on with tare fit --resume %d", f.ID, f.Trials, f.ID)
+	return show(w, report.FitUnanswered(r, f.Unanswered()), false)
 }
 
 func fitReport(w io.Writer, f store.Fit, r *fit.Result, file string) error {
 	if file == "-" {
-		return document.WriteHTML(w, report.FitPage(r, unanswered(f)))
+		return document.WriteHTML(w, report.FitPage(r, f.Unanswered()))
 	}
 	if file == "" {
 		file = fmt.Sprintf("fit-%d.html", f.ID)
 	}
-	if err := writeFitHTML(file, r, unanswered(f)); err != nil {
+	if err := writeFitHTML(file, r, f.Unanswered()); err != nil {
 		return err
 	}
 	_, err := fmt.Fprintf(w, "%s\n", file)

@@ -54,6 +54,7 @@ that an application passes its load with.
   tare jmh report F  JMH results by speed and by each kind of memory
   tare agent         watch all JVMs of this machine, and keep what is seen of them
   tare autopsy       why a JVM ended, what grew before, what would have kept it alive
+  tare serve         the same of one machine or many, over time: dashboard, API, metrics
   tare jdks          the JDKs on this machine
   tare version       the version of tare, and of the formats that it writes
   tare completion SH completions for bash, zsh or fish
@@ -93,7 +94,7 @@ func newRootCommand() *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return &exitError{exitUsage, fmt.Errorf("%w\nsee: %s --help", err, cmd.CommandPath())}
 	})
-	root.AddCommand(newWeighCommand(), newDoctorCommand(), newWatchCommand(), newDiffCommand(), newFitCommand(), newBakeCommand(), newExecCommand(), newLabCommand(), newJMHCommand(), newJDKsCommand(), newImageFactsCommand(), newTrialAgentCommand(), newAgentCommand(), newAutopsyCommand(), newVersionCommand(), newManCommand())
+	root.AddCommand(newWeighCommand(), newDoctorCommand(), newWatchCommand(), newDiffCommand(), newFitCommand(), newBakeCommand(), newExecCommand(), newLabCommand(), newJMHCommand(), newJDKsCommand(), newImageFactsCommand(), newTrialAgentCommand(), newAgentCommand(), newAutopsyCommand(), newServeCommand(), newVersionCommand(), newManCommand())
 	return root
 }
 

@@ -476,6 +476,10 @@ func short(v float64) string {
 //go:embed palette.css
 var palette string
 
+// Colours is the colours of all pages, as properties of CSS: for light and dark screens,
+// and for paper.
+var Colours = palette
+
 //go:embed plot.css
 var rules string
 

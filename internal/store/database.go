@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-
-	"github.com/pressly/goose/v3"
 )
 
 // engine is what databases do differently. SQL that all of them understand
@@ -49,30 +47,6 @@ func newDatabase(db *sql.DB, e engine) (*database, error) {
 		return nil, fmt.Errorf("name of this host: %w", err)
 	}
 	return &database{db: db, engine: e, host: host}, nil
-}
-
-// migrate brings the database to this version's form. It writes nothing where
-// it has that form already.
-func migrate(ctx context.Context, p *goose.Provider) error {
-	pending, err := pendingMigrations(ctx, p)
-	if err != nil || !pending {
-		return err
-	}
-	if _, err := p.Up(ctx); err != nil {
-		return fmt.Errorf("migration: %w", err)
-	}
-	return nil
-}
-
-func pendingMigrations(ctx context.Context, p *goose.Provider) (bool, error) {
-	have, want, err := p.GetVersions(ctx)
-	if err != nil {
-		return false, fmt.Errorf("its version: %w", err)
-	}
-	if have > want {
-		return false, ErrNewer
-	}
-	return have < want, nil
 }
 
 // Location implements Store.

@@ -57,6 +57,21 @@ type Fit struct {
 	Ending *fit.Ending
 }
 
+// Unanswered says why a fit has no answer; nil when it has one.
+func (f Fit) Unanswered() error {
+	switch f.State {
+	case Done:
+		return nil
+	case Unreadable:
+		return f.Problem
+	case Failed:
+		return errors.New(f.Ending.Failure)
+	case Running:
+		return fmt.Errorf("fit %d is running", f.ID)
+	}
+	return fmt.Errorf("fit %d was cut off after %d trials: go on with tare fit --resume %d", f.ID, f.Trials, f.ID)
+}
+
 const selectFits = `SELECT id, host, began, plan, invocation, ending,
 	(SELECT count(*) FROM steps WHERE fit = id AND kind = 'trial') FROM fits`
 

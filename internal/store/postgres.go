@@ -6,22 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/url"
-	"strconv"
-	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
-	"github.com/pressly/goose/v3"
-	goosedb "github.com/pressly/goose/v3/database"
-	gooselock "github.com/pressly/goose/v3/lock"
+
+	"tare.dev/tare/internal/sqldb"
 )
 
 const (
-	// connectTimeout bounds one connection, unless the URL has a
-	// connect_timeout of its own.
-	connectTimeout = 10 * time.Second
 	// lostTimeout is how long a fit waits for a database that is gone.
 	lostTimeout = time.Minute
 	lostPoll    = time.Second
@@ -41,93 +33,43 @@ type postgres struct {
 	name string
 }
 
-// openPostgres opens the database of a connection URI
-// (https://www.postgresql.org/docs/current/libpq-connect.html#LIBPQ-CONNSTRING).
-// What it lacks is taken from the environment (PGPASSWORD, PGSSLROOTCERT, …).
+// openPostgres opens the database of a connection URI; see sqldb.OpenPostgres.
 func openPostgres(ctx context.Context, uri string) (Store, error) {
-	u, err := url.Parse(uri)
+	db, name, err := sqldb.OpenPostgres(uri)
 	if err != nil {
-		// url.Parse would quote the URI, with its password.
-		return nil, errors.New("store: the PostgreSQL URL cannot be parsed: write postgres://USER@HOST:PORT/DATABASE, special characters as %XX")
+		return nil, fmt.Errorf("store %s: %w", name, err)
 	}
-	e := &postgres{name: shown(u)}
-	s, err := e.open(ctx, uri)
+	e := &postgres{db: db, name: name}
+	s, err := e.open(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("store %s: %w", e.name, refusedError{err})
+		return nil, fmt.Errorf("store %s: %w", e.name, sqldb.Refused(errors.Join(err, db.Close())))
 	}
 	return s, nil
 }
 
-// refusedError is a failed connection in one line: of the attempts that pgx
-// lists, one a line, the last one says why.
-type refusedError struct{ err error }
-
-func (e refusedError) Error() string {
-	lines := strings.Split(strings.TrimSpace(e.err.Error()), "\n")
-	return strings.TrimSpace(lines[len(lines)-1])
-}
-
-func (e refusedError) Unwrap() error { return e.err }
-
-// shown is a URL without its secrets: the password, and the query, which may
-// name one too.
-func shown(u *url.URL) string {
-	c := *u
-	c.RawQuery, c.ForceQuery = "", false
-	return c.Redacted()
-}
-
-func (e *postgres) open(ctx context.Context, uri string) (*database, error) {
-	config, err := pgx.ParseConfig(uri)
+func (e *postgres) open(ctx context.Context) (*database, error) {
+	dir, err := fs.Sub(migrations, "migrations/postgres")
 	if err != nil {
-		return nil, err // pgx redacts the password
+		return nil, err
 	}
-	if config.ConnectTimeout == 0 {
-		config.ConnectTimeout = connectTimeout
+	err = sqldb.MigratePostgres(ctx, e.db, dir, "goose_db_version")
+	if errors.Is(err, sqldb.ErrNewer) {
+		err = ErrNewer
 	}
-	e.db = stdlib.OpenDB(*config)
-	if err := e.migrate(ctx); err != nil {
-		return nil, errors.Join(err, e.db.Close())
+	if err != nil {
+		return nil, err
 	}
 	s, err := newDatabase(e.db, e)
 	if err != nil {
-		return nil, errors.Join(err, e.db.Close())
+		return nil, err
 	}
 	e.host = s.host
 	return s, nil
 }
 
-func (e *postgres) migrate(ctx context.Context) error {
-	dir, err := fs.Sub(migrations, "migrations/postgres")
-	if err != nil {
-		return err
-	}
-	one, err := gooselock.NewPostgresSessionLocker()
-	if err != nil {
-		return err
-	}
-	p, err := goose.NewProvider(goosedb.DialectPostgres, e.db, dir, goose.WithSessionLocker(one))
-	if err != nil {
-		return err
-	}
-	return migrate(ctx, p)
-}
-
 func (e *postgres) location() string { return e.name }
 
-// rebind numbers the arguments: $1, $2, ….
-func (e *postgres) rebind(query string) string {
-	var b strings.Builder
-	n := 0
-	for part := range strings.SplitSeq(query, "?") {
-		if n > 0 {
-			b.WriteString("$" + strconv.Itoa(n))
-		}
-		b.WriteString(part)
-		n++
-	}
-	return b.String()
-}
+func (e *postgres) rebind(query string) string { return sqldb.Numbered(query) }
 
 func (e *postgres) here(host string) bool { return host == e.host }
 
@@ -210,7 +152,7 @@ func (l *sessionLock) begin(ctx context.Context) (*sql.Tx, error) {
 }
 
 func (l *sessionLock) release() error {
-	ctx, cancel := context.WithTimeout(context.Background(), connectTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), sqldb.ConnectTimeout)
 	defer cancel()
 	var held bool
 	if err := l.conn.QueryRowContext(ctx, unlock, l.id).Scan(&held); err != nil || !held {
@@ -223,7 +165,7 @@ func (l *sessionLock) release() error {
 // the pool would keep it.
 func (l *sessionLock) discard() error {
 	err := l.conn.Raw(func(driver any) error {
-		ctx, cancel := context.WithTimeout(context.Background(), connectTimeout)
+		ctx, cancel := context.WithTimeout(context.Background(), sqldb.ConnectTimeout)
 		defer cancel()
 		return driver.(*stdlib.Conn).Conn().Close(ctx)
 	})

@@ -14,7 +14,8 @@ import (
 
 	"github.com/pressly/goose/v3"
 	"golang.org/x/sys/unix"
-	_ "modernc.org/sqlite" // the driver "sqlite"
+
+	"tare.dev/tare/internal/sqldb"
 )
 
 //go:embed migrations
@@ -51,21 +52,17 @@ func openSQLite(ctx context.Context, file string) (Store, error) {
 }
 
 func (e *sqlite) open(ctx context.Context) (*database, error) {
-	if err := os.MkdirAll(filepath.Dir(e.file), 0o700); err != nil {
-		return nil, err
-	}
-	// SQLite would make it readable to all.
-	f, err := openOrMake(e.file)
+	f, err := sqldb.MakePrivate(e.file)
 	if err != nil {
 		return nil, err
 	}
 	if err := f.Close(); err != nil {
 		return nil, err
 	}
-	if e.locks, err = openOrMake(e.file + "-locks"); err != nil && !errors.Is(err, unix.ENOSPC) {
+	if e.locks, err = sqldb.MakePrivate(e.file + "-locks"); err != nil && !errors.Is(err, unix.ENOSPC) {
 		return nil, err
 	}
-	if e.db, err = e.connect(url.Values{"_txlock": {"immediate"}, "_pragma": {"busy_timeout(10000)", "journal_mode(WAL)", "synchronous(FULL)",
+	if e.db, err = sqldb.OpenSQLite(e.file, url.Values{"_txlock": {"immediate"}, "_pragma": {"busy_timeout(10000)", "journal_mode(WAL)", "synchronous(FULL)",
 		"foreign_keys(1)", "trusted_schema(0)", "secure_delete(1)"}}); err != nil {
 		return nil, err
 	}
@@ -78,19 +75,6 @@ func (e *sqlite) open(ctx context.Context) (*database, error) {
 		}
 	}
 	return newDatabase(e.db, e)
-}
-
-// openOrMake opens a file that is there without writing to the disk.
-func openOrMake(name string) (*os.File, error) {
-	f, err := os.OpenFile(name, os.O_RDWR, 0)
-	if errors.Is(err, fs.ErrNotExist) {
-		return os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
-	}
-	return f, err
-}
-
-func (e *sqlite) connect(options url.Values) (*sql.DB, error) {
-	return sql.Open("sqlite", "file:"+(&url.URL{Path: e.file}).EscapedPath()+"?"+options.Encode())
 }
 
 // diskFull tells whether the file system of the database has no page left.
@@ -107,7 +91,7 @@ func (e *sqlite) readOnly(ctx context.Context, full error) error {
 	if st, err := os.Stat(e.file + "-wal"); err == nil && st.Size() > 0 {
 		return full
 	}
-	db, err := e.connect(url.Values{"mode": {"ro"}, "immutable": {"1"}, "_pragma": {"trusted_schema(0)"}})
+	db, err := sqldb.OpenSQLite(e.file, url.Values{"mode": {"ro"}, "immutable": {"1"}, "_pragma": {"trusted_schema(0)"}})
 	if err != nil {
 		return errors.Join(full, err)
 	}
@@ -151,7 +135,7 @@ func (e *sqlite) migrate(ctx context.Context) error {
 	if err := unix.FcntlFlock(e.locks.Fd(), unix.F_OFD_SETLKW, byteOf(0, unix.F_WRLCK)); err != nil {
 		return fmt.Errorf("lock for the migration: %w", err)
 	}
-	err = migrate(ctx, p)
+	err = sqldb.Migrate(ctx, p)
 	return errors.Join(err, unix.FcntlFlock(e.locks.Fd(), unix.F_OFD_SETLK, byteOf(0, unix.F_UNLCK)))
 }
 

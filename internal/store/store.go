@@ -11,9 +11,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"tare.dev/tare/internal/fit"
+	"tare.dev/tare/internal/sqldb"
 )
 
 // Store is a history of fits. Its methods may be called from several
@@ -101,7 +101,7 @@ func DefaultFile() (string, error) {
 // of an SQLite file, which is made, with its folder, where it is missing.
 // Errors: ErrNewer.
 func Open(ctx context.Context, location string) (Store, error) {
-	if strings.HasPrefix(location, "postgres://") || strings.HasPrefix(location, "postgresql://") {
+	if sqldb.IsPostgres(location) {
 		return openPostgres(ctx, location)
 	}
 	return openSQLite(ctx, location)

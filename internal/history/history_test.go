@@ -1,0 +1,75 @@
+package history_test
+
+import (
+	"database/sql"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"tare.dev/tare/internal/history"
+	"tare.dev/tare/internal/ledger"
+	"tare.dev/tare/internal/testkit/historytest"
+	"tare.dev/tare/internal/testkit/pgtest"
+)
+
+func newFile(t *testing.T) string { return filepath.Join(t.TempDir(), "new folder", "a%20b?c#d.db") }
+
+func TestSQLite(t *testing.T) { historytest.Run(t, newFile) }
+
+func TestPostgreSQL(t *testing.T) {
+	server := pgtest.Start(t)
+	historytest.Run(t, func(t *testing.T) string { return server.Database(t) })
+	t.Run("Newer", func(t *testing.T) {
+		url := server.Database(t)
+		historytest.Open(t, url)
+		server.Exec(t, url[strings.LastIndex(url, "/")+1:], "INSERT INTO history_db_version (version_id, is_applied) VALUES (99, true)")
+		if _, err := history.Open(t.Context(), url); !errors.Is(err, history.ErrNewer) || strings.Contains(err.Error(), "rd %") {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+func TestOpenRefuses(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "h.db")
+	historytest.Open(t, file)
+	db, err := sql.Open("sqlite", file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.Exec("INSERT INTO goose_db_version (version_id, is_applied) VALUES (99, 1)"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := history.Open(t.Context(), file); !errors.Is(err, history.ErrNewer) || !strings.Contains(err.Error(), file) {
+		t.Errorf("%v", err)
+	}
+	if _, err := history.Open(t.Context(), t.TempDir()); err == nil {
+		t.Error("a folder is a history")
+	}
+}
+
+func TestSQLiteIsForItsOwnerAlone(t *testing.T) {
+	file := newFile(t)
+	a := historytest.NewAgent("web")
+	a.Add(historytest.Now, ledger.Record{Process: historytest.ID(1), Start: historytest.Process(1)})
+	d := historytest.Open(t, file)
+	a.Send(t, d, historytest.Now)
+	copied := filepath.Join(t.TempDir(), "copy.db")
+	if err := d.Backup(t.Context(), copied); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{file, file + "-wal", copied} {
+		if st, err := os.Stat(name); err != nil || st.Mode().Perm() != 0o600 {
+			t.Errorf("%s: %v, %v", name, st, err)
+		}
+	}
+	// What was backed up is whole, and is not overwritten.
+	if err := d.Backup(t.Context(), copied); err == nil {
+		t.Error("a backup is overwritten")
+	}
+	if all, err := historytest.Open(t, copied).JVMs(t.Context(), history.Filter{Limit: 9}); err != nil || len(all) != 1 {
+		t.Errorf("%+v, %v", all, err)
+	}
+}
