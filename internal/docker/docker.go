@@ -82,6 +82,9 @@ type Container struct {
 		// Health is nil where the engine does not look after it.
 		Health *struct{ Status string } // "starting", "healthy", "unhealthy"
 	}
+	// Mounts are what it has of the engine's machine, by the paths there and inside.
+	Mounts     []struct{ Source, Destination string }
+	HostConfig struct{ NetworkMode, PidMode string }
 }
 
 // Inspect asks for a container by name or id, or the beginning of one.

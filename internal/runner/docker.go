@@ -54,6 +54,7 @@ type Docker struct {
 	binds  []docker.Bind
 	run    docker.Run
 	self   string
+	inside *inside // nil: not in a container of the engine
 	proc   linux.FS
 	owner  owner
 	// prepare is Prepare; nil does nothing.
@@ -86,6 +87,13 @@ func NewDocker(ctx context.Context, opts DockerOptions) (*Docker, error) {
 	if err := checkStatic(program); err != nil {
 		return nil, err
 	}
+	in, err := findInside(ctx, opts.Engine, proc)
+	if err != nil {
+		return nil, err
+	}
+	if program, err = in.program(program); err != nil {
+		return nil, err
+	}
 	image, err := opts.Engine.Image(ctx, opts.Image)
 	if err != nil {
 		return nil, err
@@ -93,7 +101,7 @@ func NewDocker(ctx context.Context, opts DockerOptions) (*Docker, error) {
 	if image.Architecture != "" && image.Architecture != runtime.GOARCH {
 		return nil, fmt.Errorf("image %.100q is for %s, this machine is %s: give one for it", opts.Image, linux.PrintableName(image.Architecture), runtime.GOARCH)
 	}
-	return &Docker{engine: opts.Engine, image: image, binds: opts.Binds, run: opts.Run, self: program, proc: proc, owner: self}, nil
+	return &Docker{engine: opts.Engine, image: image, binds: opts.Binds, run: opts.Run, self: program, inside: in, proc: proc, owner: self}, nil
 }
 
 // Name is "docker".
@@ -184,8 +192,12 @@ func (d *Docker) Start(ctx context.Context, spec Spec) (Process, error) {
 		return nil, err
 	}
 	defer gate.close()
+	s, err := d.containerSpec(spec, gate)
+	if err != nil {
+		return nil, err
+	}
 	// Not to be cut off: the engine would go on making it, and nobody had its id.
-	id, err := d.engine.Create(context.WithoutCancel(ctx), d.containerSpec(spec, gate))
+	id, err := d.engine.Create(context.WithoutCancel(ctx), s)
 	if errors.Is(err, docker.ErrNameTaken) {
 		err = fmt.Errorf("%w: %w", ErrExists, err)
 	}
@@ -199,7 +211,7 @@ func (d *Docker) Start(ctx context.Context, spec Spec) (Process, error) {
 	return c, nil
 }
 
-func (d *Docker) containerSpec(spec Spec, gate *gatehouse) docker.Spec {
+func (d *Docker) containerSpec(spec Spec, gate *gatehouse) (docker.Spec, error) {
 	name, labels := d.Owned()
 	s := docker.Spec{
 		Name: name, Image: d.image.ID, Entrypoint: gate.command(), Env: spec.Env, Labels: labels,
@@ -209,7 +221,13 @@ func (d *Docker) containerSpec(spec Spec, gate *gatehouse) docker.Spec {
 	if spec.Limits.CPUs != 0 {
 		s.QuotaMicros, s.PeriodMicros = spec.Limits.quota(), cpuPeriod.Microseconds()
 	}
-	return s
+	for i := range s.Binds {
+		var err error
+		if s.Binds[i].Source, err = d.inside.outside(s.Binds[i].Source); err != nil {
+			return s, err
+		}
+	}
+	return s, nil
 }
 
 // Sweep removes the containers, of any image, and then the networks and volumes, whose
