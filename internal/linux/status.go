@@ -20,6 +20,7 @@ type Status struct {
 	GID     int   // effective
 	Threads int
 	SigCgt  uint64 // mask of the signals that the process handles
+	CapEff  uint64 // mask of the effective capabilities (capabilities(7))
 	VmHWM   int64  // bytes
 	VmRSS   int64  // bytes; lags by counters of each thread
 }
@@ -73,6 +74,8 @@ func (s *Status) set(name, value string) (err error) {
 		s.Threads, err = strconv.Atoi(value)
 	case "SigCgt":
 		s.SigCgt, err = strconv.ParseUint(value, 16, 64)
+	case "CapEff":
+		s.CapEff, err = strconv.ParseUint(value, 16, 64)
 	case "VmHWM":
 		s.VmHWM, err = parseKB([]byte(value))
 	case "VmRSS":

@@ -78,8 +78,7 @@ func (in *inside) check(proc linux.FS) error {
 	if status.CapEff&(1<<capSysPtrace) == 0 {
 		return lacks("may not look into the processes of others", "--cap-add SYS_PTRACE")
 	}
-	// The group of the machine's first process is at the top, or close to it.
-	g, err := linux.NewCgroupFS(proc, "/").Group(1)
+	g, err := linux.NewCgroupFS(proc, "/").Group(os.Getpid())
 	if err == nil {
 		controller := ""
 		if g.Version == 1 {
