@@ -29,6 +29,7 @@ type bakeOptions struct {
 	fitOptions
 	tag      string
 	fromFit  string
+	base     string
 	runs     int
 	launcher string
 	oci      string
@@ -52,6 +53,9 @@ jar extracted and a class archive trained under the load by the image's own JDK,
 where they pay, and tare-exec with tare.json in front of the image's command. All
 else of the image stays: its layers, user, environment, working folder, health check.
 
+IMAGE is a name that the engine has, an archive of docker save (./shop.tar), a folder
+in OCI's image layout (./shop), or a jar, which --base puts into an image first.
+
 Then it starts the new image at its limit, under the same load, several times. Only
 when each of these fresh runs passes, and uses the class archive, the image gets its
 name in the engine; with --oci, --archive and --push it goes elsewhere too.
@@ -65,6 +69,7 @@ Exit codes: ` + exitCodesHelp
 
 const bakeExample = `  tare bake shop:1.4 --load http://127.0.0.1:8080/ -t shop:1.4-small
   tare bake shop:1.4 --from-fit 12 -t registry.example/shop:1.4-small --push
+  tare bake app.jar --base eclipse-temurin:25-jre --load http://127.0.0.1:8080/ -t shop:small
   tare bake --compose compose.yaml --service shop --load http://127.0.0.1:8080/ -t shop:1.4-small
   tare bake shop:1.4 --load http://127.0.0.1:8080/ -t shop:small -- --spring.profiles.active=prod`
 
@@ -94,6 +99,7 @@ func newBakeCommand() *cobra.Command {
 	of := pflag.NewFlagSet("bake", pflag.ContinueOnError)
 	of.StringVarP(&o.tag, "tag", "t", "", "`name` of the new image, such as shop:1.4-small")
 	of.StringVar(&o.fromFit, "from-fit", "", "the fit that was made of this image: its number, or its result.json")
+	of.StringVar(&o.base, "base", "", "`image` with a JDK that a jar is put on top of, where bake is given a jar")
 	of.IntVar(&o.runs, "runs", defaultBakeRuns, "fresh runs of the new image that must pass")
 	of.StringVar(&o.launcher, "launcher", "", "the `file` tare-exec for the image's architecture (default: beside tare, or in PATH)")
 	of.StringVar(&o.oci, "oci", "", "`folder` in OCI's image layout that the image is added to as well")
@@ -161,6 +167,9 @@ func runBake(cmd *cobra.Command, o *bakeOptions, args []string) error {
 	launcher, err := findLauncher(o.launcher)
 	if err != nil {
 		return &exitError{exitTarget, err}
+	}
+	if err := o.takeIn(ctx, stderr); err != nil {
+		return err
 	}
 	j, args, err := o.fitted(cmd, args)
 	if err != nil {
