@@ -111,7 +111,7 @@ func checkStarts(file string) error {
 	}
 	defer jar.Close()
 	m, err := jar.Manifest()
-	if err == nil && m["Main-Class"] == "" {
+	if err == nil && m["main-class"] == "" {
 		err = fmt.Errorf("%s has no Main-Class: java -jar does not start it", file)
 	}
 	return err
