@@ -63,7 +63,8 @@ func TestOwnImage(t *testing.T) {
 		t.Errorf("version: %d: %s%s", code, out, errs)
 	}
 
-	looks := []string{"--pid", "host", "--cgroupns", "host", "--network", "none", "--cap-drop", "ALL", "--cap-add", "SYS_PTRACE", "-v", "/sys/fs/cgroup:/sys/fs/cgroup:ro"}
+	looks := []string{"--pid", "host", "--cgroupns", "host", "--network", "none", "--cap-drop", "ALL", "--cap-add", "SYS_PTRACE", "--cap-add", "DAC_READ_SEARCH",
+		"-v", "/sys/fs/cgroup:/sys/fs/cgroup:ro"}
 	e.Docker(t, "run", "--detach", "--name", "shop", "--network", "host", "-m", "200m", "shop:1", "--port", port)
 	e.AwaitLog(t, "shop", "listening on")
 	pid := e.Docker(t, "inspect", "--format", "{{.State.Pid}}", "shop")
@@ -73,8 +74,10 @@ func TestOwnImage(t *testing.T) {
 			t.Errorf("%s: %d: %s%s", command, code, out, errs)
 		}
 	}
-	if code, _, errs := runOwn(t, e, without(looks, "--cap-add SYS_PTRACE"), "weigh", pid); code != exitPermission || !strings.Contains(errs, "--cap-add SYS_PTRACE") {
-		t.Errorf("without the capability: %d: %s", code, errs)
+	for _, lacking := range []string{"--cap-add SYS_PTRACE", "--cap-add DAC_READ_SEARCH"} {
+		if code, _, errs := runOwn(t, e, without(looks, lacking), "weigh", pid); code != exitPermission || !strings.Contains(errs, lacking) {
+			t.Errorf("without %s: %d: %s", lacking, code, errs)
+		}
 	}
 	e.Docker(t, "rm", "--force", "shop")
 

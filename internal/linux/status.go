@@ -30,6 +30,15 @@ func (s *Status) Catches(sig syscall.Signal) bool {
 	return sig > 0 && s.SigCgt&(1<<(uint(sig)-1)) != 0
 }
 
+// Capability is a number of capabilities(7) (include/uapi/linux/capability.h).
+type Capability uint
+
+// CapSysPtrace lets a process look into others.
+const CapSysPtrace Capability = 19
+
+// Has says that the process has a capability in effect.
+func (s *Status) Has(c Capability) bool { return s.CapEff&(1<<c) != 0 }
+
 // Status reads the status of process pid.
 func (fs FS) Status(pid int) (Status, error) { return open(fs, pid, "status", ParseStatus) }
 

@@ -27,11 +27,7 @@ type inside struct{ container docker.Container }
 // Docker it is in a folder of the container's id.
 var ownFile = regexp.MustCompile(`(?m)^\d+ \d+ \S+ \S*/containers/([0-9a-f]{64})/\S+ /etc/(?:hostname|hosts|resolv\.conf) `)
 
-const (
-	maxMountinfo = 4 << 20
-	// capSysPtrace is CAP_SYS_PTRACE (capabilities(7), include/uapi/linux/capability.h).
-	capSysPtrace = 19
-)
+const maxMountinfo = 4 << 20
 
 // findInside finds the container that this process is in, nil for none, and makes sure
 // that it can see and limit the others.
@@ -75,7 +71,7 @@ func (in *inside) check(proc linux.FS) error {
 	if err != nil {
 		return err
 	}
-	if status.CapEff&(1<<capSysPtrace) == 0 {
+	if !status.Has(linux.CapSysPtrace) {
 		return lacks("may not look into the processes of others", "--cap-add SYS_PTRACE")
 	}
 	g, err := linux.NewCgroupFS(proc, "/").Group(os.Getpid())
