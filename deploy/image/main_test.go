@@ -60,12 +60,41 @@ func TestImages(t *testing.T) {
 			}
 		}
 	}
-	if index, err := os.ReadFile(filepath.Join(dirs[0], "oci", "index.json")); err != nil || !strings.Contains(string(index), `"org.opencontainers.image.ref.name":"tare:test"`) {
-		t.Errorf("%s, %v", index, err)
-	}
+	checkIndex(t, filepath.Join(dirs[0], "oci"))
 	// Not a machine of arm64, but its instructions (qemu-user).
 	out, err := exec.Command("qemu-aarch64-static", filepath.Join(dirs[0], "programs", "arm64", "tare"), "version").CombinedOutput()
 	if err != nil || !strings.HasPrefix(string(out), "tare ") {
 		t.Errorf("%v: %s: run scripts/setup.sh test", err, out)
+	}
+}
+
+// checkIndex checks that an OCI layout has the name, with an image for each architecture.
+func checkIndex(t *testing.T, dir string) {
+	t.Helper()
+	type index struct {
+		Manifests []struct {
+			Digest      string
+			Annotations map[string]string
+			Platform    struct{ OS, Architecture string }
+		}
+	}
+	read := func(name string) (i index) {
+		t.Helper()
+		text, err := os.ReadFile(filepath.Join(dir, name))
+		if err == nil {
+			err = json.Unmarshal(text, &i)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return i
+	}
+	top := read("index.json")
+	if len(top.Manifests) != 1 || top.Manifests[0].Annotations["org.opencontainers.image.ref.name"] != "tare:test" {
+		t.Fatalf("%+v", top)
+	}
+	both := read("blobs/" + strings.ReplaceAll(top.Manifests[0].Digest, ":", "/"))
+	if len(both.Manifests) != 2 || both.Manifests[0].Platform.Architecture != "amd64" || both.Manifests[1].Platform.Architecture != "arm64" {
+		t.Errorf("%+v", both)
 	}
 }
