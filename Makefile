@@ -16,6 +16,10 @@ STATICCHECK  := honnef.co/go/tools/cmd/staticcheck@v0.8.1
   bench bench-fresh bench-truth bench-hostile bench-weigh bench-cost bench-agent bench-verdicts \
   bench-demo bench-options bench-exec bench-peers bench-kills bench-images bench-fit bench-fit-record \
   experiments bench-autopsy bench-serve \
+
+.PHONY: build image man setup-build setup-test test test-java test-go check lint fmt demo fuzz \
+  bench bench-fresh bench-truth bench-hostile bench-weigh bench-cost bench-agent bench-verdicts bench-demo \
+  bench-options bench-exec bench-peers bench-kills bench-images bench-steady experiments \
   experiments-full bench-jmh bench-caches clean FORCE
 
 build: setup-build bin/tare bin/tare-exec $(JARS)
@@ -27,6 +31,10 @@ bin/tare: FORCE
 # The launcher for images: static, and stripped of what only a debugger reads.
 bin/tare-exec: FORCE
 	$(GO) build -trimpath -ldflags='-s -w' -o $@ ./cmd/tare-exec
+
+# tare's own image for amd64 and arm64, with its SBOM, in bin/image.
+image:
+	$(GO) run ./deploy/image -out bin/image
 
 # A manual page for every command, in bin/man.
 man: bin/tare
@@ -68,7 +76,7 @@ check: lint
 	$(GO) test -short -p 4 ./...
 
 lint:
-	@test -z "$$(gofmt -l bench cmd internal)" || { gofmt -l bench cmd internal; echo 'not formatted: make fmt'; exit 1; }
+	@test -z "$$(gofmt -l bench cmd deploy internal)" || { gofmt -l bench cmd deploy internal; echo 'not formatted: make fmt'; exit 1; }
 	$(GO) vet ./...
 	$(GO) run $(STATICCHECK) ./...
 	GOARCH=arm64 $(GO) build -o /dev/null ./cmd/tare
@@ -76,7 +84,7 @@ lint:
 	GOARCH=arm64 $(GO) vet ./...
 
 fmt:
-	gofmt -w bench cmd internal
+	gofmt -w bench cmd deploy internal
 
 # How little memory does the demo service need? About five minutes.
 demo: build

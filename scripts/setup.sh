@@ -41,6 +41,7 @@ test  | /usr/lib/*/libjemalloc.so.2      | libjemalloc2         | takes the plac
 test  | /usr/lib/*/libjemalloc_pic.a     | libjemalloc-dev      | is linked into a library that the tests load into JVMs
 test  | /usr/lib/*/libtcmalloc_minimal.so.4 | libtcmalloc-minimal4 | the same
 test  | /usr/lib/postgresql/*/bin/initdb | postgresql           | holds the history of the demo service in its tests
+test  | qemu-aarch64-static              | qemu-user-static     | runs the arm64 programs of the image
 test  | wrk                              | wrk                  | puts the load of a test of load commands
 test  | hey                              | hey                  | the same
 bench | pmap                             | procps               | is what a weighing is compared with

@@ -29,6 +29,7 @@ type bakeOptions struct {
 	fitOptions
 	tag      string
 	fromFit  string
+	base     string
 	runs     int
 	launcher string
 	oci      string
@@ -52,6 +53,9 @@ jar extracted and a class archive trained under the load by the image's own JDK,
 where they pay, and tare-exec with tare.json in front of the image's command. All
 else of the image stays: its layers, user, environment, working folder, health check.
 
+IMAGE is a name that the engine has, an archive of docker save (./shop.tar), a folder
+in OCI's image layout (./shop), or a jar, which --base puts into an image first.
+
 Then it starts the new image at its limit, under the same load, several times. Only
 when each of these fresh runs passes, and uses the class archive, the image gets its
 name in the engine; with --oci, --archive and --push it goes elsewhere too.
@@ -65,12 +69,14 @@ Exit codes: ` + exitCodesHelp
 
 const bakeExample = `  tare bake shop:1.4 --load http://127.0.0.1:8080/ -t shop:1.4-small
   tare bake shop:1.4 --from-fit 12 -t registry.example/shop:1.4-small --push
+  tare bake app.jar --base eclipse-temurin:25-jre --load http://127.0.0.1:8080/ -t shop:small
+  tare bake --compose compose.yaml --service shop --load http://127.0.0.1:8080/ -t shop:1.4-small
   tare bake shop:1.4 --load http://127.0.0.1:8080/ -t shop:small -- --spring.profiles.active=prod`
 
 func newBakeCommand() *cobra.Command {
 	var o bakeOptions
 	cmd := &cobra.Command{
-		Use:     "bake IMAGE -t NAME [flags] [-- arguments]",
+		Use:     "bake IMAGE -t NAME [flags] [-- arguments]\n  tare bake --compose FILE --service NAME -t NAME [flags]",
 		Short:   "Make of an image one that needs less memory, and prove it",
 		Long:    bakeLong,
 		Example: bakeExample,
@@ -93,6 +99,7 @@ func newBakeCommand() *cobra.Command {
 	of := pflag.NewFlagSet("bake", pflag.ContinueOnError)
 	of.StringVarP(&o.tag, "tag", "t", "", "`name` of the new image, such as shop:1.4-small")
 	of.StringVar(&o.fromFit, "from-fit", "", "the fit that was made of this image: its number, or its result.json")
+	of.StringVar(&o.base, "base", "", "`image` with a JDK that a jar is put on top of, where bake is given a jar")
 	of.IntVar(&o.runs, "runs", defaultBakeRuns, "fresh runs of the new image that must pass")
 	of.StringVar(&o.launcher, "launcher", "", "the `file` tare-exec for the image's architecture (default: beside tare, or in PATH)")
 	of.StringVar(&o.oci, "oci", "", "`folder` in OCI's image layout that the image is added to as well")
@@ -113,20 +120,23 @@ func (o *bakeOptions) read(f *pflag.FlagSet, args []string) (rest []string, err 
 	if at := f.ArgsLenAtDash(); at >= 0 {
 		names, rest = args[:at], args[at:]
 	}
+	named := len(names) == 0 && (o.composeFlags.given() || o.fromFit != "") // it names the image
 	switch {
-	case len(names) != 1:
+	case len(names) != 1 && !named:
 		return nil, errors.New("bake takes one image, such as: tare bake shop:1.4 --load http://127.0.0.1:8080/ -t shop:1.4-small")
 	case o.elsewhere() && o.fromFit == "":
 		return nil, errors.New("--buildpack and --jib tell of a fit that was made: name it with --from-fit")
 	case o.elsewhere():
-		return rest, f.Set("image", names[0])
+		return rest, nil
 	case o.tag == "":
 		return nil, errors.New("what is the new image's name? give -t NAME")
 	case o.runs < 1 || o.runs > maxBakeRuns:
 		return nil, fmt.Errorf("--runs %d: give 1 to %d", o.runs, maxBakeRuns)
 	}
-	if err := f.Set("image", names[0]); err != nil {
-		return nil, err
+	if !named {
+		if err := f.Set("image", names[0]); err != nil {
+			return nil, err
+		}
 	}
 	_, err = image.ParseTag(o.tag)
 	return rest, cmp.Or(err, checkContext(o.context), o.boundWork(f))
@@ -158,6 +168,9 @@ func runBake(cmd *cobra.Command, o *bakeOptions, args []string) error {
 	if err != nil {
 		return &exitError{exitTarget, err}
 	}
+	if err := o.takeIn(ctx, stderr); err != nil {
+		return err
+	}
 	j, args, err := o.fitted(cmd, args)
 	if err != nil {
 		return err
@@ -166,6 +179,7 @@ func runBake(cmd *cobra.Command, o *bakeOptions, args []string) error {
 	if err != nil {
 		return err
 	}
+	o.image = c.Image.Name
 	if c.Image.ID != j.Image.ID {
 		return usageError(fmt.Errorf("image %.100q is not the one that was fitted: fit it again (it was %s, and is %s)", o.image, j.Image.ID, c.Image.ID))
 	}
@@ -177,8 +191,12 @@ func runBake(cmd *cobra.Command, o *bakeOptions, args []string) error {
 	if err != nil {
 		return containerError(err)
 	}
+	down, err := o.startBeside(ctx, &c, stderr)
+	if err != nil {
+		return errors.Join(err, base.Close())
+	}
 	result, err := bakeOn(ctx, base, *o, baking{fit: j, launcher: launcher}, proof{config: c, runs: o.runs, engine: engine, stderr: stderr})
-	if err := errors.Join(err, base.Close()); err != nil {
+	if err := errors.Join(err, down(), base.Close()); err != nil {
 		return err
 	}
 	if o.json {
@@ -380,7 +398,14 @@ func (o *bakeOptions) takeOver(f *pflag.FlagSet, j report.FitJSON) error {
 		}
 		had["load"] = j.Load.Targets
 	}
-	if !o.runFlags.given() {
+	if of := j.Image.Compose; of != nil {
+		if o.image = ""; !o.composeFlags.given() {
+			o.file, o.service, o.composeFlags.fresh, o.resets = of.File, of.Service, of.Fresh, of.Reset
+		}
+	} else if !o.runFlags.given() {
+		if o.image == "" {
+			o.image = j.Image.Name
+		}
 		o.run = j.Image.Run
 		for _, p := range o.run.Ports {
 			o.publish = append(o.publish, p.String())

@@ -59,7 +59,7 @@ func (p proof) run(ctx context.Context) (given fit.Trial, baked []fit.Trial, err
 	if !given.Passed {
 		return given, nil, &fit.BaselineError{Trial: given}
 	}
-	d, err := runner.NewDocker(ctx, runner.DockerOptions{Engine: p.engine, Image: p.baked.ID, Run: p.config.Image.Run})
+	d, err := p.config.Runner.(*runner.Docker).Of(ctx, p.baked.ID)
 	if err != nil {
 		return given, nil, err
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"tare.dev/tare/internal/compose"
 	"tare.dev/tare/internal/document"
 	"tare.dev/tare/internal/fit"
 	"tare.dev/tare/internal/jvmopts"
@@ -49,6 +51,7 @@ type fitOptions struct {
 	profile       string
 	env           []string
 	runFlags
+	composeFlags
 	store     string
 	resume    bool
 	job       bool
@@ -90,7 +93,8 @@ Ctrl-C ends the application and removes the group.
 
 With --image the application runs in containers of that image, which a Docker
 Engine on this machine makes. They have the machine's network: what it listens
-on, it listens on here.
+on, it listens on here. With --compose it is a service of a Compose file, and the
+services that it depends on run beside it, in a network of their own.
 
 Each trial is stored when it ends. A fit that was interrupted or killed goes on
 with --resume; tare fit list, show, report and delete are for all that were made.
@@ -113,7 +117,7 @@ func newFitCommand() *cobra.Command {
 		Long:    fitLong,
 		Example: fitExample,
 		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 && !o.resume && o.image == "" {
+			if len(args) == 0 && !o.resume && o.image == "" && !o.composeFlags.given() {
 				return usageError(errors.New("fit takes a java command after --, such as: tare fit --ready tcp:8080 -- java -jar app.jar"))
 			}
 			return nil
@@ -176,6 +180,7 @@ func (o *fitOptions) addFlags(f *pflag.FlagSet) {
 	f.BoolVar(&o.json, "json", false, "write JSON (schema "+report.FitSchema+")")
 	f.StringVar(&o.out, "out", "", "folder for report.html, result.json, and the log and footprints of each trial")
 	o.runFlags.addFlags(f)
+	o.composeFlags.addFlags(f)
 	f.StringArrayVar(&o.env, "env", nil, "NAME=VALUE for the application; repeatable")
 	f.StringVar(&o.store, "store", "", storeHelp+"; none keeps nothing")
 }
@@ -212,6 +217,11 @@ func runFit(ctx context.Context, stdout, stderr io.Writer, args []string, o fitO
 	if err := h.begin(ctx, &c, stderr); err != nil {
 		return nil, err
 	}
+	down, err := o.startBeside(ctx, &c, stderr)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, down()) }()
 	progress := newProgress(stderr)
 	progress.note(strings.TrimPrefix(fmt.Sprintf("%s, baseline with %s", h.going(), report.Limit(c.AmpleBytes)), ", "))
 	c.Observe, c.Stage = progress.event, progress.stage
@@ -275,15 +285,22 @@ func fitConfig(ctx context.Context, args []string, o fitOptions, stderr io.Write
 	if c.Dir, err = os.Getwd(); err != nil {
 		return c, err
 	}
-	if err := o.runFlags.check(o.image, c.Dir); err != nil {
+	if err := cmp.Or(o.composeFlags.check(o.image, o.runFlags), o.runFlags.check(o.image != "" || o.composeFlags.given(), c.Dir)); err != nil {
 		return c, usageError(err)
 	}
 	if o.env, err = o.withEnvFiles(o.env); err != nil {
 		return c, usageError(err)
 	}
+	var composed *fit.Compose
+	if o.composeFlags.given() {
+		if composed, args, err = o.fromCompose(ctx, args); err != nil {
+			return c, usageError(err)
+		}
+		c.CPUs, c.Cpuset = o.cpus, o.cpuset
+	}
 	c.AddedEnv = o.env
 	if o.image != "" {
-		err = o.applicationInImage(ctx, &c, args, stderr)
+		err = o.applicationInImage(ctx, &c, args, composed, stderr)
 	} else {
 		err = o.application(ctx, &c, args)
 	}
@@ -340,9 +357,9 @@ func (o fitOptions) checkNumbers() error {
 	switch {
 	case o.runner != "" && o.runner != "cgroup" && o.runner != "docker":
 		return fmt.Errorf("--runner %q: give cgroup or docker", o.runner)
-	case (o.runner == "docker") != (o.image != "") && o.runner != "":
+	case (o.runner == "docker") != (o.image != "" || o.composeFlags.given()) && o.runner != "":
 		return errors.New("--runner docker and --image go together: give both, or --image alone")
-	case o.image != "" && o.cgroupParent != "":
+	case (o.image != "" || o.composeFlags.given()) && o.cgroupParent != "":
 		return errors.New("--cgroup-parent is for --runner cgroup: the engine says where its containers are")
 	case !(o.cpus >= 0 && o.cpus <= 4096):
 		return fmt.Errorf("--cpus %g: give a number of processors such as 1.5, or 0 for no quota", o.cpus)
@@ -411,9 +428,12 @@ func fitError(err error) error {
 	var unconfirmed *fit.UnconfirmedError
 	var budget *fit.BudgetError
 	var port *trial.PortInUseError
+	var beside *compose.ServiceError
 	switch {
 	case err == nil:
 		return nil
+	case errors.As(err, &beside):
+		return besideError(err)
 	case errors.As(err, &baseline):
 		return baselineError(baseline)
 	case errors.As(err, &unconfirmed):

@@ -246,9 +246,14 @@ func (b *bounded) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// applicationInImage finds the application in the image, and opens the runner.
-func (o fitOptions) applicationInImage(ctx context.Context, c *fit.Config, args []string, stderr io.Writer) error {
-	d, err := openDocker(ctx, o.image, o.run, stderr)
+// applicationInImage finds the application in the image, and opens the runner. What
+// composed names is not up yet, and so the runner in no network.
+func (o fitOptions) applicationInImage(ctx context.Context, c *fit.Config, args []string, composed *fit.Compose, stderr io.Writer) error {
+	run := o.run
+	if composed != nil {
+		run.Network, run.Ports, run.Aliases = "", nil, nil
+	}
+	d, err := openDocker(ctx, o.image, run, stderr)
 	if err != nil {
 		return err
 	}
@@ -271,7 +276,7 @@ func (o fitOptions) applicationInImage(ctx context.Context, c *fit.Config, args 
 		return imageError(o.image, err)
 	}
 	c.Runner, c.Java, c.Env = d, facts.Java, facts.withHome(c.Env)
-	c.Image = &fit.Image{Name: o.image, ID: from.ID, Dir: facts.Dir, Args: args, ByVariable: !isJava(command), UID: facts.UID, GID: facts.GID, Jar: facts.NestedJar, Run: o.run}
+	c.Image = &fit.Image{Name: o.image, ID: from.ID, Dir: facts.Dir, Args: args, ByVariable: !isJava(command), UID: facts.UID, GID: facts.GID, Jar: facts.NestedJar, Run: o.run, Compose: composed}
 	if c.Image.ByVariable {
 		c.Command = fit.CommandOf(command)
 	} else if c.Command, err = jvmopts.Parse(command); err != nil {

@@ -32,9 +32,9 @@ func (r *runFlags) addFlags(f *pflag.FlagSet) {
 // given says whether any of them was given.
 func (r *runFlags) given() bool { return len(r.run.Flags())+len(r.publish) > 0 }
 
-// check reads the flags; dir is the working folder.
-func (r *runFlags) check(image, dir string) error {
-	if r.given() && image == "" {
+// check reads the flags; dir is the working folder, inImage says that there is an image.
+func (r *runFlags) check(inImage bool, dir string) error {
+	if r.given() && !inImage {
 		return errors.New("--volume, --publish, --network, --tmpfs, --user and --read-only are for --image: leave them out")
 	}
 	r.run.Ports = nil

@@ -32,18 +32,53 @@ const (
 // Spec is a container to be made.
 type Spec struct {
 	Name, Image string
-	// Entrypoint is the whole command, in place of the image's.
-	Entrypoint []string
-	Env        []string
-	Labels     map[string]string
-	Binds      []Bind
-	Run        Run
+	// Entrypoint and Cmd are the command in place of the image's, as the engine has it:
+	// a nil Entrypoint is the image's, and so is a nil Cmd where there is no Entrypoint.
+	Entrypoint, Cmd []string
+	Env             []string
+	Labels          map[string]string
+	Binds           []Bind
+	Run             Run
+	Service         Service
 	// MemoryBytes limits memory, and memory plus swap alike; 0 is no limit.
 	MemoryBytes int64
 	// QuotaMicros is the processor time in each PeriodMicros; 0 is no quota.
 	QuotaMicros, PeriodMicros int64
 	// Cpuset is a list of processors, such as "0-1"; empty is no pinning.
 	Cpuset string
+}
+
+// Service is what a container may have that serves others. Fields are as the engine's
+// (ContainerCreate of its API); the zero Service is as the image has it.
+type Service struct {
+	WorkingDir, Hostname, StopSignal string  `json:",omitempty"`
+	Healthcheck                      *Health `json:",omitempty"`
+	// KeepLog says that the engine keeps the end of what it prints, for Log.
+	KeepLog bool       `json:"-"`
+	Host    HostConfig `json:"-"`
+}
+
+// HostConfig is the part of a Service that the engine has under this name.
+type HostConfig struct {
+	CapAdd, CapDrop, ExtraHosts, GroupAdd, SecurityOpt []string          `json:",omitempty"`
+	Sysctls                                            map[string]string `json:",omitempty"`
+	Ulimits                                            []Ulimit          `json:",omitempty"`
+	ShmSize                                            int64             `json:",omitempty"`
+	Init                                               *bool             `json:",omitempty"`
+}
+
+// Ulimit is a limit of setrlimit(2).
+type Ulimit struct {
+	Name       string
+	Soft, Hard int64
+}
+
+// Health is how the engine finds out whether a container is healthy.
+type Health struct {
+	// Test is {"CMD", ARGUMENT…}, {"CMD-SHELL", COMMAND} or {"NONE"}; empty is the image's.
+	Test                           []string      `json:",omitempty"`
+	Interval, Timeout, StartPeriod time.Duration `json:",omitempty"`
+	Retries                        int           `json:",omitempty"`
 }
 
 // Bind is a file or folder of this machine that a container has as well.
@@ -63,7 +98,16 @@ type createRequest struct {
 	AttachStderr bool
 	User         string              `json:",omitempty"`
 	ExposedPorts map[string]struct{} `json:",omitempty"`
-	HostConfig   hostConfig
+	Service
+	HostConfig       hostConfig
+	NetworkingConfig *networkingConfig `json:",omitempty"`
+}
+
+type networkingConfig struct{ EndpointsConfig map[string]endpoint }
+
+type endpoint struct {
+	// Aliases are more names of the container in the network.
+	Aliases []string `json:",omitempty"`
 }
 
 type hostConfig struct {
@@ -77,7 +121,13 @@ type hostConfig struct {
 	Tmpfs              map[string]string        `json:",omitempty"`
 	PortBindings       map[string][]portBinding `json:",omitempty"`
 	ReadonlyRootfs     bool                     `json:",omitempty"`
-	LogConfig          struct{ Type string }
+	LogConfig          logConfig
+	HostConfig
+}
+
+type logConfig struct {
+	Type   string
+	Config map[string]string `json:",omitempty"`
 }
 
 type mount struct {
@@ -85,18 +135,30 @@ type mount struct {
 	ReadOnly             bool
 }
 
-// Create makes a container and returns its id. It has the network of the
-// machine, and the engine keeps nothing of what it prints.
-func (e *Engine) Create(ctx context.Context, s Spec) (id string, err error) {
-	r := createRequest{Image: s.Image, Entrypoint: s.Entrypoint, Cmd: []string{}, Env: s.Env, Labels: s.Labels, AttachStdout: true, AttachStderr: true}
+// request is what the engine is asked for.
+func (s Spec) request() createRequest {
+	r := createRequest{Image: s.Image, Entrypoint: s.Entrypoint, Cmd: s.Cmd, Env: s.Env, Labels: s.Labels, AttachStdout: true, AttachStderr: true, Service: s.Service}
+	if s.Entrypoint != nil && s.Cmd == nil {
+		r.Cmd = []string{} // null would be the image's
+	}
 	h := &r.HostConfig
 	h.Memory, h.MemorySwap, h.CPUQuota, h.CPUPeriod, h.CpusetCpus = s.MemoryBytes, s.MemoryBytes, s.QuotaMicros, s.PeriodMicros, s.Cpuset
+	h.HostConfig = s.Service.Host
 	s.Run.set(&r)
 	h.LogConfig.Type = "none"
+	if s.Service.KeepLog {
+		h.LogConfig = logConfig{"json-file", map[string]string{"max-size": "1m", "max-file": "1"}}
+	}
 	for _, b := range s.Binds {
 		h.Mounts = append(h.Mounts, mount{"bind", b.Source, b.Target, b.ReadOnly})
 	}
-	status, text, err := e.work(ctx, http.MethodPost, "/containers/create", url.Values{"name": {s.Name}}, r)
+	return r
+}
+
+// Create makes a container and returns its id. Unless the spec says so, the engine
+// keeps nothing of what it prints.
+func (e *Engine) Create(ctx context.Context, s Spec) (id string, err error) {
+	status, text, err := e.work(ctx, http.MethodPost, "/containers/create", url.Values{"name": {s.Name}}, s.request())
 	switch {
 	case err != nil:
 		return "", err

@@ -5,7 +5,7 @@
 // It also makes, starts, ends and removes containers for who runs programs in
 // them.
 //
-// It speaks a dozen requests of the Docker Engine API
+// It speaks some thirty requests of the Docker Engine API
 // (https://docs.docker.com/reference/api/engine/) over a unix socket. net/http
 // does that; the engine's own client would bring some forty modules along.
 package docker
@@ -78,7 +78,13 @@ type Container struct {
 		// OOMKilled says that the kernel killed in it for want of memory; the
 		// engine may not have noticed.
 		OOMKilled bool
+		ExitCode  int
+		// Health is nil where the engine does not look after it.
+		Health *struct{ Status string } // "starting", "healthy", "unhealthy"
 	}
+	// Mounts are what it has of the engine's machine, by the paths there and inside.
+	Mounts     []struct{ Source, Destination string }
+	HostConfig struct{ NetworkMode, PidMode string }
 }
 
 // Inspect asks for a container by name or id, or the beginning of one.

@@ -16,6 +16,8 @@ import (
 type Run struct {
 	// Network is "" for the machine's own, else the name of one of the engine's.
 	Network string `json:",omitempty"`
+	// Aliases are names of the container in that network.
+	Aliases []string `json:",omitempty"`
 	// Volumes are as -v has them: SOURCE:TARGET or SOURCE:TARGET:MODE, where the
 	// source is an absolute path or the name of a volume.
 	Volumes []string `json:",omitempty"`
@@ -62,6 +64,9 @@ func (r Run) Flags() []string {
 	var out []string
 	if r.Network != "" {
 		out = append(out, "--network", r.Network)
+	}
+	for _, a := range r.Aliases {
+		out = append(out, "--network-alias", a)
 	}
 	for _, v := range r.Volumes {
 		out = append(out, "-v", v)
@@ -147,6 +152,9 @@ func (r *Run) Check(dir string) error {
 func (r Run) set(q *createRequest) {
 	h := &q.HostConfig
 	q.User, h.NetworkMode, h.Binds, h.ReadonlyRootfs = r.User, r.network(), slices.Clone(r.Volumes), r.ReadOnly
+	if len(r.Aliases) > 0 {
+		q.NetworkingConfig = &networkingConfig{map[string]endpoint{r.network(): {r.Aliases}}}
+	}
 	for _, t := range r.Tmpfs {
 		target, options, _ := strings.Cut(t, ":")
 		if h.Tmpfs == nil {

@@ -86,11 +86,23 @@ type Image struct {
 	ByVariable bool `json:",omitempty"`
 	// Run is how its containers are started.
 	Run docker.Run `json:",omitzero"`
+	// Compose is where Run and what runs beside come from; nil is nowhere.
+	Compose *Compose `json:",omitempty"`
 	// UID and GID are those that its containers run as.
 	UID, GID int `json:",omitempty"`
 	// Jar is a copy on this machine of the application's jar, where that holds
 	// jars; else "".
 	Jar string `json:"-"`
+}
+
+// Compose is the Compose file that an application in an image is a service of.
+type Compose struct {
+	File    string   `json:"file"`
+	Service string   `json:"service"`
+	Fresh   []string `json:"fresh,omitempty"`
+	Reset   []string `json:"reset,omitempty"`
+	// Digest is one of all that was taken from the file.
+	Digest string `json:"digest"`
 }
 
 // Terms decide how far a search goes; all are as in Search, and Allow as in

@@ -206,12 +206,16 @@ func fileNames(names []string) string {
 	return cmp.Or(strings.Join(names, ", "), "no file")
 }
 
-// String is the image's name and ID.
+// String is all of an image that trials depend on.
 func (i *Image) String() string {
 	if i == nil {
 		return "none"
 	}
-	return strings.Join(append([]string{i.Name, i.ID}, i.Run.Flags()...), " ")
+	words := append([]string{i.Name, i.ID}, i.Run.Flags()...)
+	if i.Compose != nil {
+		words = append(words, "as service", i.Compose.Service, "of", i.Compose.File, "("+i.Compose.Digest+")")
+	}
+	return strings.Join(words, " ")
 }
 
 // CommandOf is a command that is not java's, but starts a JVM.

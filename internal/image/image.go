@@ -95,6 +95,13 @@ func newImage(from v1.Image, name string) (*Image, error) {
 	return i, nil
 }
 
+// Over is an image that Put made, whose Close closes its base too.
+func (i *Image) Over(base *Image) *Image {
+	over := *i
+	over.close = func() error { return errors.Join(i.close(), base.close()) }
+	return &over
+}
+
 // Close removes what FromEngine left. An image that Put made needs its base open.
 func (i *Image) Close() error { return i.close() }
 

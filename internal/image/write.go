@@ -160,6 +160,9 @@ func writeEntry(t *tar.Writer, file string, size int64, r io.Reader) error {
 	return err
 }
 
+// refName is the annotation of OCI's image layout for the name of an image.
+const refName = "org.opencontainers.image.ref.name"
+
 // ToLayout adds the image to a folder in OCI's image layout, which is made where
 // there is none. One of the same name there loses its name to this one.
 func (i *Image) ToLayout(dir string, t Tag) error {
@@ -170,7 +173,6 @@ func (i *Image) ToLayout(dir string, t Tag) error {
 	if err != nil {
 		return fmt.Errorf("OCI layout %s: %w", dir, err)
 	}
-	const refName = "org.opencontainers.image.ref.name"
 	named := func(d v1.Descriptor) bool { return d.Annotations[refName] == t.String() }
 	if err := p.ReplaceImage(i.oci(), named, layout.WithAnnotations(map[string]string{refName: t.String()})); err != nil {
 		return fmt.Errorf("OCI layout %s: %w", dir, err)

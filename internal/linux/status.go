@@ -22,6 +22,7 @@ type Status struct {
 	GID     int   // effective
 	Threads int
 	SigCgt  uint64 // mask of the signals that the process handles
+	CapEff  uint64 // mask of the effective capabilities (capabilities(7))
 	VmHWM   int64  // bytes
 	VmRSS   int64  // bytes; lags by counters of each thread
 }
@@ -30,6 +31,15 @@ type Status struct {
 func (s *Status) Catches(sig syscall.Signal) bool {
 	return sig > 0 && s.SigCgt&(1<<(uint(sig)-1)) != 0
 }
+
+// Capability is a number of capabilities(7) (include/uapi/linux/capability.h).
+type Capability uint
+
+// CapSysPtrace lets a process look into others.
+const CapSysPtrace Capability = 19
+
+// Has says that the process has a capability in effect.
+func (s *Status) Has(c Capability) bool { return s.CapEff&(1<<c) != 0 }
 
 // Status reads the status of process pid.
 func (fs FS) Status(pid int) (Status, error) { return open(fs, pid, "status", ParseStatus) }
@@ -75,6 +85,8 @@ func (s *Status) set(name, value string) (err error) {
 		s.Threads, err = strconv.Atoi(value)
 	case "SigCgt":
 		s.SigCgt, err = strconv.ParseUint(value, 16, 64)
+	case "CapEff":
+		s.CapEff, err = strconv.ParseUint(value, 16, 64)
 	case "VmHWM":
 		s.VmHWM, err = parseKB([]byte(value))
 	case "VmRSS":

@@ -24,7 +24,7 @@ func TestParseStatus(t *testing.T) {
 }
 
 func TestParseStatusRejects(t *testing.T) {
-	for _, text := range []string{"", "Name: x\n", "State:\n", "State: S\nUid: 0 0\n", "State: S\nSigCgt: xyz\n", "State: S\nVmHWM: 4 MB\n"} {
+	for _, text := range []string{"", "Name: x\n", "State:\n", "State: S\nUid: 0 0\n", "State: S\nSigCgt: xyz\n", "State: S\nCapEff: -1\n", "State: S\nVmHWM: 4 MB\n"} {
 		if s, err := parseStatusText(text); err == nil {
 			t.Errorf("accepted %q as %+v", text, s)
 		}

@@ -15,11 +15,14 @@ type AccessError struct {
 	UID  int    // the user id of the process
 	Self int    // the user id of tare
 	What string // the part, such as "mappings"
+	// Ptrace says that tare has CAP_SYS_PTRACE already.
+	Ptrace bool
 }
 
 // Closed is the AccessError for a part of the process, such as "mappings".
 func (t *Target) Closed(what string) error {
-	return &AccessError{PID: t.PID, Name: t.Status.Name, UID: t.Status.UID, Self: os.Geteuid(), What: what}
+	self, err := linux.NewFS("/proc").Status(os.Getpid())
+	return &AccessError{PID: t.PID, Name: t.Status.Name, UID: t.Status.UID, Self: os.Geteuid(), What: what, Ptrace: err == nil && self.Has(linux.CapSysPtrace)}
 }
 
 // Error says which part of which process is closed to whom.
@@ -37,7 +40,10 @@ func (e *AccessError) Unwrap() error { return ErrNoPermission }
 
 // Remedy says, in one line, how tare would be allowed to read it.
 func (e *AccessError) Remedy() string {
-	const capability = "give tare CAP_SYS_PTRACE (docker run --cap-add SYS_PTRACE)"
+	capability := "give tare CAP_SYS_PTRACE (docker run --cap-add SYS_PTRACE)"
+	if e.Ptrace { // and yet the kernel does not open the file: it looks at its owner first
+		capability = "give tare CAP_DAC_READ_SEARCH (docker run --cap-add DAC_READ_SEARCH)"
+	}
 	switch {
 	case e.Self == 0 && e.UID != 0:
 		return fmt.Sprintf("%s, or run it as uid %d", capability, e.UID)

@@ -225,6 +225,8 @@ type imageJSON struct {
 	ByVariable bool `json:"byVariable"`
 	// Run is how its containers were started.
 	Run docker.Run `json:"run,omitzero"`
+	// Compose is the file that it is a service of.
+	Compose *fit.Compose `json:"compose,omitempty"`
 	// Files is the folder of this machine that holds what options and jar name in
 	// fit.InImage.
 	Files string `json:"files,omitempty"`
@@ -245,7 +247,7 @@ func NewFitJSON(r *fit.Result, failure error) FitJSON {
 		Peak: r.Peak, UnpaidBytes: r.UnpaidBytes, Warnings: list(r.Warnings),
 	}
 	if c.Image != nil {
-		j.Image = &imageJSON{c.Image.Name, c.Image.ID, list(c.Image.Args), c.Image.ByVariable, c.Image.Run, c.ArchiveDir}
+		j.Image = &imageJSON{c.Image.Name, c.Image.ID, list(c.Image.Args), c.Image.ByVariable, c.Image.Run, c.Image.Compose, c.ArchiveDir}
 	}
 	if failure != nil {
 		text := failure.Error()

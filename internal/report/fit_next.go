@@ -29,7 +29,11 @@ func fitNext(r *fit.Result) []document.Block {
 	if r.Setup.NoHugePages {
 		out = append(out, document.Paragraph{Text: document.Plain("Huge pages are off by prctl(PR_SET_THP_DISABLE), which its starter has to call.")})
 	}
-	add("docker run", continued(dockerLines(r, image)))
+	if of := composeOf(r); of != nil {
+		add(filepath.Base(of.File), strings.Join(composeLines(r, image), "\n"))
+	} else {
+		add("docker run", continued(dockerLines(r, image)))
+	}
 	if lines := dockerfileLines(r, image); len(lines) > 0 {
 		label := "Dockerfile"
 		if r.Archive != "" {
@@ -43,11 +47,43 @@ func fitNext(r *fit.Result) []document.Block {
 
 // bakeNext is what to do where the image lacks files of the recommendation.
 func bakeNext(r *fit.Result) []document.Block {
-	return []document.Block{heading("Next: a new image, and its limit"),
+	out := []document.Block{heading("Next: a new image, and its limit"),
 		document.Paragraph{Text: document.Plain("What was proven has files that the image lacks: tare bake puts them into a new one.")},
-		document.Code{Label: document.Strong("Image, from this fit's number or its result.json"), Text: "tare bake " + shell.Quote(r.Config.Image.Name) + " --from-fit FIT -t NAME"},
-		document.Code{Label: document.Strong("Kubernetes, of the container"), Text: strings.Join(kubernetesLines(r, fit.Setup{}), "\n")},
+		document.Code{Label: document.Strong("Image, from this fit's number or its result.json"), Text: "tare bake " + shell.Quote(r.Config.Image.Name) + " --from-fit FIT -t NAME"}}
+	if of := composeOf(r); of != nil {
+		out = append(out, document.Code{Label: document.Strong(filepath.Base(of.File)), Text: strings.Join(append(composeLines(r, fit.Setup{}), "    image: NAME"), "\n")})
 	}
+	return append(out, document.Code{Label: document.Strong("Kubernetes, of the container"), Text: strings.Join(kubernetesLines(r, fit.Setup{}), "\n")})
+}
+
+// composeOf is the Compose file that the application is a service of, nil for none.
+func composeOf(r *fit.Result) *fit.Compose {
+	if r.Config.Image == nil {
+		return nil
+	}
+	return r.Config.Image.Compose
+}
+
+// composeLines are what to set for the service in its Compose file.
+func composeLines(r *fit.Result, s fit.Setup) []string {
+	m := fmt.Sprintf("%dm", r.LimitBytes/MiB)
+	lines := []string{"services:", "  " + composeOf(r).Service + ":", "    mem_limit: " + m, "    memswap_limit: " + m}
+	if r.Config.CPUs > 0 {
+		lines = append(lines, fmt.Sprintf("    cpus: %g", r.Config.CPUs))
+	}
+	env := slices.Clone(s.Env)
+	if len(s.Options) > 0 {
+		env = append(env, "JAVA_TOOL_OPTIONS="+r.Config.ToolOptions(s.Options))
+	}
+	if len(env) > 0 {
+		lines = append(lines, "    environment:")
+	}
+	for _, e := range env {
+		name, value, _ := strings.Cut(e, "=")
+		// Compose takes a dollar for a variable's name.
+		lines = append(lines, "      "+name+": "+yamlQuote(strings.ReplaceAll(value, "$", "$$")))
+	}
+	return lines
 }
 
 // imageArchive is where the examples put the archive in an image.

@@ -54,11 +54,17 @@ type Docker struct {
 	binds  []docker.Bind
 	run    docker.Run
 	self   string
+	inside *inside // nil: not in a container of the engine
 	proc   linux.FS
 	owner  owner
+	// prepare is Prepare; nil does nothing.
+	prepare func(context.Context) error
 }
 
-var _ Runner = (*Docker)(nil)
+var (
+	_ Runner   = (*Docker)(nil)
+	_ Preparer = (*Docker)(nil)
+)
 
 // ownerLabel is the label of containers that a Docker runner made; its value is
 // the name that owner.groupName gives.
@@ -81,6 +87,13 @@ func NewDocker(ctx context.Context, opts DockerOptions) (*Docker, error) {
 	if err := checkStatic(program); err != nil {
 		return nil, err
 	}
+	in, err := findInside(ctx, opts.Engine, proc)
+	if err != nil {
+		return nil, err
+	}
+	if program, err = in.program(program); err != nil {
+		return nil, err
+	}
 	image, err := opts.Engine.Image(ctx, opts.Image)
 	if err != nil {
 		return nil, err
@@ -88,7 +101,7 @@ func NewDocker(ctx context.Context, opts DockerOptions) (*Docker, error) {
 	if image.Architecture != "" && image.Architecture != runtime.GOARCH {
 		return nil, fmt.Errorf("image %.100q is for %s, this machine is %s: give one for it", opts.Image, linux.PrintableName(image.Architecture), runtime.GOARCH)
 	}
-	return &Docker{engine: opts.Engine, image: image, binds: opts.Binds, run: opts.Run, self: program, proc: proc, owner: self}, nil
+	return &Docker{engine: opts.Engine, image: image, binds: opts.Binds, run: opts.Run, self: program, inside: in, proc: proc, owner: self}, nil
 }
 
 // Name is "docker".
@@ -104,11 +117,41 @@ func (d *Docker) Engine() *docker.Engine { return d.engine }
 // on.
 func (d *Docker) Bind(b docker.Bind) { d.binds = append(d.binds, b) }
 
+// Beside has the containers that are started from now on run beside others: in their
+// network, and with prepare called before each trial.
+func (d *Docker) Beside(run docker.Run, prepare func(context.Context) error) {
+	d.run, d.prepare = run, prepare
+}
+
+// Prepare makes what is beside the application as a trial is to find it.
+func (d *Docker) Prepare(ctx context.Context) error {
+	if d.prepare == nil {
+		return nil
+	}
+	return d.prepare(ctx)
+}
+
+// Of is a runner as this one for another image of the engine.
+func (d *Docker) Of(ctx context.Context, image string) (*Docker, error) {
+	of := *d
+	of.binds = nil
+	var err error
+	of.image, err = d.engine.Image(ctx, image)
+	return &of, err
+}
+
+// Owned is a name for something that is made in the engine, and the labels by which a
+// later Sweep finds it.
+func (d *Docker) Owned() (name string, labels map[string]string) {
+	name = d.owner.groupName(sequence.Add(1))
+	return name, map[string]string{ownerLabel: name}
+}
+
 // CopyOut copies a file of the image, which may not be a link, to a file of this
 // machine.
 func (d *Docker) CopyOut(ctx context.Context, path, to string) (err error) {
-	name := d.owner.groupName(sequence.Add(1))
-	id, err := d.engine.Create(context.WithoutCancel(ctx), docker.Spec{Name: name, Image: d.image.ID, Entrypoint: []string{InContainer}, Labels: map[string]string{ownerLabel: name}})
+	name, labels := d.Owned()
+	id, err := d.engine.Create(context.WithoutCancel(ctx), docker.Spec{Name: name, Image: d.image.ID, Entrypoint: []string{InContainer}, Labels: labels})
 	if err != nil {
 		return err
 	}
@@ -150,8 +193,12 @@ func (d *Docker) Start(ctx context.Context, spec Spec) (Process, error) {
 		return nil, err
 	}
 	defer gate.close()
+	s, err := d.containerSpec(spec, gate)
+	if err != nil {
+		return nil, err
+	}
 	// Not to be cut off: the engine would go on making it, and nobody had its id.
-	id, err := d.engine.Create(context.WithoutCancel(ctx), d.containerSpec(spec, gate))
+	id, err := d.engine.Create(context.WithoutCancel(ctx), s)
 	if errors.Is(err, docker.ErrNameTaken) {
 		err = fmt.Errorf("%w: %w", ErrExists, err)
 	}
@@ -165,36 +212,53 @@ func (d *Docker) Start(ctx context.Context, spec Spec) (Process, error) {
 	return c, nil
 }
 
-func (d *Docker) containerSpec(spec Spec, gate *gatehouse) docker.Spec {
-	name := d.owner.groupName(sequence.Add(1))
+func (d *Docker) containerSpec(spec Spec, gate *gatehouse) (docker.Spec, error) {
+	name, labels := d.Owned()
 	s := docker.Spec{
-		Name: name, Image: d.image.ID, Entrypoint: gate.command(), Env: spec.Env, Labels: map[string]string{ownerLabel: name},
+		Name: name, Image: d.image.ID, Entrypoint: gate.command(), Env: spec.Env, Labels: labels,
 		Binds: slices.Concat(d.binds, []docker.Bind{{Source: d.self, Target: InContainer, ReadOnly: true}}, gate.binds()), Run: d.run,
 		MemoryBytes: spec.Limits.MemoryBytes, Cpuset: spec.Limits.Cpuset,
 	}
 	if spec.Limits.CPUs != 0 {
 		s.QuotaMicros, s.PeriodMicros = spec.Limits.quota(), cpuPeriod.Microseconds()
 	}
-	return s
+	for i := range s.Binds {
+		var err error
+		if s.Binds[i].Source, err = d.inside.outside(s.Binds[i].Source); err != nil {
+			return s, err
+		}
+	}
+	return s, nil
 }
 
-// Sweep removes the containers, of any image, whose owner has ended, and returns
-// their names.
+// Sweep removes the containers, of any image, and then the networks and volumes, whose
+// owner has ended, and returns their names.
 func (d *Docker) Sweep(ctx context.Context) (removed []string, err error) {
-	all, err := d.engine.Labelled(ctx, ownerLabel)
-	if err != nil {
-		return nil, fmt.Errorf("look for leftovers: %w", err)
-	}
-	for _, id := range slices.Sorted(maps.Keys(all)) {
-		o, ok := ownerOf(all[id])
-		if !ok || strings.HasPrefix(all[id], "tare-self-") || !o.gone(d.proc, d.owner) {
+	for _, kind := range []struct {
+		name   string
+		list   func(context.Context, string) (map[string]string, error)
+		remove func(context.Context, string) error
+	}{
+		{"container", d.engine.Labelled, d.engine.Remove},
+		{"network", d.engine.LabelledNetworks, d.engine.RemoveNetwork},
+		{"volume", d.engine.LabelledVolumes, d.engine.RemoveVolume},
+	} {
+		all, listErr := kind.list(ctx, ownerLabel)
+		if listErr != nil {
+			err = also(err, fmt.Errorf("look for leftovers: %w", listErr))
 			continue
 		}
-		if e := d.engine.Remove(ctx, id); e != nil {
-			err = also(err, fmt.Errorf("remove leftover %s: %w", all[id], e))
-			continue
+		for _, id := range slices.Sorted(maps.Keys(all)) {
+			o, ok := ownerOf(all[id])
+			if !ok || strings.HasPrefix(all[id], "tare-self-") || !o.gone(d.proc, d.owner) {
+				continue
+			}
+			if e := kind.remove(ctx, id); e != nil {
+				err = also(err, fmt.Errorf("remove leftover %s: %w", all[id], e))
+				continue
+			}
+			removed = append(removed, kind.name+" "+all[id])
 		}
-		removed = append(removed, "container "+all[id])
 	}
 	return removed, err
 }

@@ -114,6 +114,12 @@ type Counters struct {
 	GCCount int64
 }
 
+// Preparer is a Runner with more to do before a trial than to start its process.
+type Preparer interface {
+	// Prepare returns when a trial may begin. Its time is none of the trial's.
+	Prepare(ctx context.Context) error
+}
+
 // Process is a started process and its group, on this machine or on another
 // one. Methods may be called from several goroutines. Where one takes a
 // context, it returns the context's error soon after the context has ended.

@@ -188,6 +188,11 @@ func Run(ctx context.Context, r runner.Runner, s Spec) (res *Result, err error) 
 	if err := checkPorts(ctx, r, localAddrs(s.Ready, s.Loader)); err != nil {
 		return nil, err
 	}
+	if p, ok := r.(runner.Preparer); ok {
+		if err := p.Prepare(ctx); err != nil {
+			return nil, err
+		}
+	}
 	file, err := openLog(s.LogFile)
 	if err != nil {
 		return nil, err

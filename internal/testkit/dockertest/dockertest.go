@@ -107,6 +107,9 @@ func (e *Engine) stop(t testing.TB, cmd *exec.Cmd, ended chan error, dir string)
 			t.Error(err)
 		}
 	}
+	if _, err := e.docker("network", "prune", "--force"); err != nil { // a bridge outlives its engine
+		t.Error(err)
+	}
 	_ = cmd.Process.Signal(syscall.SIGTERM)
 	select {
 	case <-ended:
@@ -211,7 +214,7 @@ func writeImage(w io.Writer, files map[string]string) error {
 			if err != nil {
 				return err
 			}
-			if d.Name() == "java" || filepath.Dir(path) == "/bin" || strings.HasSuffix(d.Name(), ".so") {
+			if d.Name() == "java" || filepath.Base(filepath.Dir(path)) == "bin" || strings.HasSuffix(d.Name(), ".so") {
 				addLibraries(libraries, path)
 			}
 			return writeFile(tw, filepath.Join(inside, rel), path)
