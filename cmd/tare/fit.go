@@ -167,7 +167,7 @@ func (o *fitOptions) addFlags(f *pflag.FlagSet) {
 	f.IntVar(&o.trials, "trials", fit.DefaultTrials, "the most trials before those that confirm, baselines included")
 	f.DurationVar(&o.budget, "budget", 0, "about how long trials and confirmations may take (0: no bound)")
 	f.StringVar(&o.levers, "levers", "", "levers to try, such as collector,c1; with a minus those to leave alone: -c1,-archive (docs/fit.md lists them)")
-	f.StringVar(&o.allow, "allow", "", "diagnostic, experimental: options that are not for production (those that change only where things are need no leave)")
+	f.StringVar(&o.allow, "allow", "", "diagnostic, experimental: options that are not for production (those that change only where things are need no leave); framework: properties of Spring Boot and Quarkus")
 	f.StringVar(&o.margin, "margin", "", "what is added to the smallest limit found, such as 5% (default: by how much trials differ, up to 3%)")
 	f.BoolVar(&o.ablation, "ablation", false, "at the end, trials without each of the levers: what does each save by itself?")
 	f.Uint64Var(&o.seed, "seed", 0, "draws the order of the ablation's trials")

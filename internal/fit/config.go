@@ -123,7 +123,8 @@ func NewLoad(l load.Loader) Load {
 
 // search is the search that the config asks for.
 func (c Config) search(t Trier) *Search {
-	facts := Facts{Release: jvmopts.ParseRelease(c.Java.Version), Given: c.Given, Allow: c.Allow, CPUs: c.CPUs, Nested: NestedJars(c.jarPath()),
+	facts := Facts{Release: jvmopts.ParseRelease(c.Java.Version), Given: c.Given, Allow: c.Allow, CPUs: c.CPUs, Processors: c.processors(), Nested: NestedJars(c.jarPath()),
+		Application:    c.application(),
 		ReadAheadBytes: c.ReadAheadBytes, Inherits: c.Runner != nil && strings.HasPrefix(c.Runner.Name(), "cgroup")}
 	return &Search{Trier: t, Levers: c.Levers, Facts: facts, AmpleBytes: c.AmpleBytes, Baselines: c.Baselines, Confirmations: c.Confirmations,
 		MaxTrials: c.MaxTrials, Budget: c.Budget, Margin: c.Margin, Prefer: c.Prefer, ShowFailure: true, Ablation: c.Ablation, HeapCurve: c.HeapCurve,
