@@ -193,9 +193,19 @@ func (a *Application) note(name, file string) {
 	a.Set[plain(name)] = name + " (" + file + ")"
 }
 
+// Bounds of a file in YAML: the parser's time grows with the square of its depth.
+const (
+	maxYAML  = 256 << 10 // bytes
+	maxDepth = 32
+)
+
 // yaml notes the names of a file in YAML, of which JSON is a part. Its aliases are
 // not followed.
 func (a *Application) yaml(file string, text []byte) {
+	if len(text) > maxYAML || deep(text) {
+		a.Unseen = "perhaps, by " + file + ", which is too large to be read"
+		return
+	}
 	parsed, err := parser.ParseBytes(text, 0)
 	if err != nil {
 		a.Unseen = "perhaps, by " + file + ", which could not be read"
@@ -206,8 +216,29 @@ func (a *Application) yaml(file string, text []byte) {
 	}
 }
 
-// maxDepth is deeper than properties are nested.
-const maxDepth = 32
+// deep says that brackets are nested deeper, or more dashes begin one line, than in any
+// file of properties. Brackets in texts count as well.
+func deep(text []byte) bool {
+	depth, dashes := 0, 0
+	for i, b := range text {
+		switch b {
+		case '[', '{':
+			depth++
+		case ']', '}':
+			depth = max(0, depth-1)
+		case '-', '?', ':':
+			if i+1 < len(text) && text[i+1] == ' ' {
+				dashes++
+			}
+		case '\n':
+			dashes = 0
+		}
+		if depth > maxDepth || dashes > maxDepth {
+			return true
+		}
+	}
+	return false
+}
 
 func (a *Application) node(file, prefix string, n ast.Node, depth int) {
 	if depth > maxDepth {

@@ -158,3 +158,14 @@ func FuzzProperties(f *testing.F) {
 		}
 	})
 }
+
+// What takes the parser a time that grows with its square is not parsed.
+func TestDeepFilesAreNotParsed(t *testing.T) {
+	for _, text := range []string{strings.Repeat("[", 100_000), strings.Repeat("{a: ", 1000), strings.Repeat("- ", 1000), strings.Repeat("a: b\n", maxYAML/5+1)} {
+		a := Application{Set: map[string]string{}}
+		a.file("application.yml", []byte(text))
+		if !strings.Contains(a.Unseen, "too large") {
+			t.Errorf("%.20q…: %q", text, a.Unseen)
+		}
+	}
+}
