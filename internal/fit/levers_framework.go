@@ -48,7 +48,7 @@ var frameworkLevers = []Lever{
 	fewerThreads(Lever{
 		ID: "quarkus", Name: "few worker threads of Quarkus",
 		Env:   []string{"QUARKUS_THREAD_POOL_MAX_THREADS={threads}"},
-		Needs: []string{"io/quarkus/runtime/ThreadPoolConfig.class|io/quarkus/runtime/ExecutorConfig.class"},
-		Also:  []string{"quarkus.thread-pool.core-threads", "kc.http-pool-max-threads"},
+		Needs: []string{"io/quarkus/runtime/ThreadPoolConfig.class"},
+		Also:  []string{"quarkus.thread-pool.core-threads", "kc.http-pool-max-threads", "http-pool-max-threads"},
 	}),
 }
