@@ -37,15 +37,6 @@ var frameworkLevers = []Lever{
 		Also: []string{"server.jetty.max-threads", "server.jetty.min-threads", "spring.threads.virtual.enabled"},
 	}),
 	fewerThreads(Lever{
-		ID: "undertow", Name: "few threads of Undertow",
-		Env: []string{"SERVER_UNDERTOW_THREADS_WORKER={threads}"},
-		Needs: []string{
-			"io/undertow/Undertow.class",
-			"org/springframework/boot/autoconfigure/web/ServerProperties$Undertow$Threads.class",
-		},
-		Also: []string{"server.undertow.worker-threads", "spring.threads.virtual.enabled"},
-	}),
-	fewerThreads(Lever{
 		ID: "quarkus", Name: "few worker threads of Quarkus",
 		Env:   []string{"QUARKUS_THREAD_POOL_MAX_THREADS={threads}"},
 		Needs: []string{"io/quarkus/runtime/ThreadPoolConfig.class"},

@@ -24,6 +24,17 @@ var mallocLevers = []Lever{
 		Rows: []footprint.Owner{footprint.Malloc}, bound: boundTrim,
 		Harms: []Harm{HarmLatency},
 	},
+	{
+		ID: "thresholds", NothingBeside: []string{"arenas"}, Name: "fixed thresholds of malloc",
+		// 128 KiB are what glibc begins with (mallopt(3)). Unless one is set it raises the
+		// second to the size of a mapped block that is freed, up to 32 MiB, and the first
+		// to twice that.
+		Env:   []string{"MALLOC_TRIM_THRESHOLD_=131072", "MALLOC_MMAP_THRESHOLD_=131072"},
+		Why:   "large blocks, such as those of compilers, are given back when they are freed, and what is free at an arena's end as well",
+		Cost:  "a block of 128 KiB or more is mapped anew, and its pages are cleared, each time",
+		Slows: true, Since: feature(8), Rows: []footprint.Owner{footprint.Malloc}, bound: boundTrim,
+		Harms: []Harm{HarmSpeed},
+	},
 }
 
 // threadLevers have fewer threads, or smaller stacks.
