@@ -3,6 +3,7 @@ package fit
 import (
 	"archive/zip"
 	"errors"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -166,6 +167,30 @@ func TestDeepFilesAreNotParsed(t *testing.T) {
 		a.file("application.yml", []byte(text))
 		if !strings.Contains(a.Unseen, "too large") {
 			t.Errorf("%.20q…: %q", text, a.Unseen)
+		}
+	}
+}
+
+// An allowed lever of the framework is tried by itself; one that is not allowed is left
+// out, and the reason names the flag.
+func TestFrameworkLeverIsTried(t *testing.T) {
+	for _, allowed := range []bool{true, false} {
+		m := newModel(rand.New(rand.NewPCG(4, 1)))
+		facts := Facts{Release: jvmopts.ParseRelease("17.0.15"), Application: everything()}
+		if allowed {
+			facts.Allow = []Mark{Framework}
+		}
+		s := &Search{Trier: m, Levers: []Lever{tomcatLever()}, AmpleBytes: 2048 * mib, Baselines: 1, Confirmations: 1, Facts: facts}
+		f, err := s.Run(t.Context())
+		if err != nil || len(f.Levers) != 1 {
+			t.Fatalf("%+v, %v", f.Levers, err)
+		}
+		l := f.Levers[0]
+		if allowed && (l.Trial == 0 || !slices.ContainsFunc(f.Trials, func(t Trial) bool { return slices.Contains(t.Setup.Env, "SERVER_TOMCAT_THREADS_MAX=4") })) {
+			t.Errorf("not tried: %+v", l)
+		}
+		if !allowed && (l.Trial != 0 || l.Kept || !strings.Contains(l.Reason, "--allow framework")) {
+			t.Errorf("tried: %+v", l)
 		}
 	}
 }
