@@ -19,7 +19,7 @@ STATICCHECK  := honnef.co/go/tools/cmd/staticcheck@v0.8.1
 
 .PHONY: build image man setup-build setup-test test test-java test-go check lint fmt demo fuzz \
   bench bench-fresh bench-truth bench-hostile bench-weigh bench-cost bench-agent bench-verdicts bench-demo \
-  bench-options bench-exec bench-peers bench-kills bench-images bench-steady experiments \
+  bench-options bench-exec bench-peers bench-kills bench-images bench-levers bench-steady experiments \
   experiments-full bench-jmh bench-caches clean FORCE
 
 build: setup-build bin/tare bin/tare-exec $(JARS)
@@ -232,11 +232,27 @@ bin/camel-25.jar: FORCE
 	@scripts/bench-services.sh camel
 	@cmp -s $(TARE_CACHE)/services/camel-current.jar $@ || { mkdir -p bin && cp $(TARE_CACHE)/services/camel-current.jar $@; }
 
+# The services of the experiments on levers.
+bin/shop.jar: FORCE
+	@scripts/bench-services.sh shop
+	@cmp -s $(TARE_CACHE)/services/shop.jar $@ || { mkdir -p bin && cp $(TARE_CACHE)/services/shop.jar $@; }
+
+bin/camel-jetty.jar bin/camel-undertow.jar bin/keycloak: FORCE
+	@scripts/bench-services.sh servers keycloak
+	@mkdir -p bin && cp -u $(TARE_CACHE)/services/camel-jetty.jar $(TARE_CACHE)/services/camel-undertow.jar bin/
+	@ln -sfn $(TARE_CACHE)/services/keycloak-* bin/keycloak
+
 # Runs the experiments that have no result yet; hours from scratch. Results are
 # kept as they come: the same command goes on.
-experiments: build bin/camel-8.jar bin/camel-25.jar
+experiments: build bin/camel-8.jar bin/camel-25.jar bin/shop.jar bin/camel-jetty.jar
 	@scripts/jdks.sh
 	scripts/usual-disk.sh scripts/experiments.sh
+	scripts/usual-disk.sh scripts/experiments.sh services/levers-servers services/levers-keycloak
+
+# What each lever saves and costs.
+bench-levers: build bin/camel-25.jar bin/shop.jar bin/camel-jetty.jar
+	@scripts/jdks.sh
+	scripts/usual-disk.sh scripts/experiments.sh levers services/levers-servers services/levers-keycloak
 
 # The experiment container-tuning with the load that was published, days.
 experiments-full: build bin/camel-8.jar bin/camel-25.jar

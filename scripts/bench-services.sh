@@ -2,7 +2,7 @@
 # Builds or fetches the services that the benchmarks measure, from Maven Central,
 # into the cache:
 #
-#   scripts/bench-services.sh [camel] [shop] [keycloak]
+#   scripts/bench-services.sh [camel] [servers] [shop] [keycloak]
 #
 # The folder is ${TARE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/tare}/services. What
 # is there already, made from the same source, is left alone.
@@ -41,6 +41,12 @@ camel() {
   build camel camel-java8 -P java8
 }
 
+# The same with other servers than Tomcat.
+servers() {
+  build camel camel-jetty -P jetty
+  build camel camel-undertow -P undertow
+}
+
 shop() { build shop shop; }
 
 # Keycloak with its build step done, which kc.sh start would do at every start
@@ -66,7 +72,7 @@ trap 'rm -rf "$partial"' EXIT
 if (($# == 0)); then set -- camel shop keycloak; fi
 for what in "$@"; do
   case $what in
-    camel | shop | keycloak) "$what" ;;
-    *) die "no such service: $what: camel, shop or keycloak" ;;
+    camel | servers | shop | keycloak) "$what" ;;
+    *) die "no such service: $what: camel, servers, shop or keycloak" ;;
   esac
 done

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Runs the experiments of experiments/ that have no result yet, plans first, and
-# writes their reports into docs/results. Arguments: the names of some of them.
+# writes their reports into docs/results. Arguments: the names of some of them, as
+# services/NAME those in experiments/services, whose services no test builds.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -13,6 +14,6 @@ for name in "${names[@]}"; do
 done
 for name in "${names[@]}"; do
 	bin/tare lab run "experiments/$name.yaml" >/dev/null
-	bin/tare lab report "experiments/$name.yaml" --markdown >"docs/results/$name.md"
-	echo "docs/results/$name.md"
+	bin/tare lab report "experiments/$name.yaml" --markdown >"docs/results/${name##*/}.md"
+	echo "docs/results/${name##*/}.md"
 done

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"tare.dev/tare/internal/bootjar"
 	"tare.dev/tare/internal/fit"
 	"tare.dev/tare/internal/runner"
 	"tare.dev/tare/internal/testkit/results"
@@ -43,7 +44,7 @@ func openRecorder(ctx context.Context, c cell, cache, dir string, port int, run 
 		return nil, err
 	}
 	h := head{Cell: c, Began: time.Now().UTC(), Command: withoutPlace(conf.Command.With()[1:], cache, port), Java: conf.Java.Version, Machine: conf.Machine, Load: conf.Load.Description,
-		SLO: conf.SLO.String(), AmpleBytes: conf.AmpleBytes, Nested: fit.NestedJars(conf.Command.Jar()), ReadAheadBytes: conf.ReadAheadBytes}
+		SLO: conf.SLO.String(), AmpleBytes: conf.AmpleBytes, Nested: conf.NestedJars, ReadAheadBytes: conf.ReadAheadBytes}
 	h.Load.Targets = withoutPlace(h.Load.Targets, cache, port)
 	file := filepath.Join(dir, c.String()+bankSuffix)
 	r := &recorder{config: conf, cache: cache, dir: filepath.Join(cache, "archives", "bench-fit", c.String()), note: note}
@@ -221,7 +222,7 @@ func (r *recorder) Extract(context.Context) (string, error) {
 	if err := os.RemoveAll(dir); err != nil { // of one that was cut off
 		return "", err
 	}
-	_, err := fit.ExtractJars(r.config.Command.Jar(), dir)
+	_, err := bootjar.Extract(r.config.Command.Jar(), dir)
 	return jarHere, err
 }
 

@@ -192,7 +192,7 @@ func runAgent(ctx context.Context, errs io.Writer, opts agentOptions) error {
 // send sends the ledger until stop is called, when it sends what is left.
 func send(ctx context.Context, cancel func(), w *ledger.Writer, hub *collect.Client, interval time.Duration, errs io.Writer) (stop func()) {
 	clock := agent.MachineClock()
-	boot, err := agent.BootID(linux.NewFS("/proc"))
+	boot, err := linux.NewFS("/proc").BootID()
 	if err != nil {
 		complain(errs, fmt.Errorf("nothing is sent to the hub: %w", err))
 		return func() {}

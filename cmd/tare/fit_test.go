@@ -66,7 +66,7 @@ func TestFitRefusesBadInput(t *testing.T) {
 		{"own lever in a profile", []string{"--lever", "a: -Da=b", "--profile", "tare.json", "--ready", "tcp:80", "--", "java", "-jar", jar}, exitUsage, "--profile holds nothing but"},
 		{"levers", []string{"--levers", "c1,-c3", "--ready", "tcp:80", "--", "java", "-jar", jar}, exitUsage, "--levers \"-c3\" is no lever: there are collector, "},
 		{"margin", []string{"--margin", "5", "--ready", "tcp:80", "--", "java", "-jar", jar}, exitUsage, "--margin \"5\" is no percentage"},
-		{"allow", []string{"--allow", "all", "--ready", "tcp:80", "--", "java", "-jar", jar}, exitUsage, "--allow \"all\" is neither diagnostic nor experimental"},
+		{"allow", []string{"--allow", "all", "--ready", "tcp:80", "--", "java", "-jar", jar}, exitUsage, "--allow \"all\" is neither diagnostic nor experimental nor framework"},
 		{"profile", []string{"--ready", "tcp:80", "--profile", "/nowhere/tare.json", "--", "java", "-jar", jar}, exitUsage, "--profile /nowhere/tare.json"},
 		{"no cgroup", []string{"--ready", "tcp:80", "--cgroup-parent", "/does/not/exist", "--", "java", "-jar", jar}, exitPermission, "/does/not/exist"},
 	}

@@ -199,3 +199,8 @@ func boundJars(l Ledger) int64 { return boundArchive(l) + share(l.live(), 10) }
 
 // boundCode: a cache of three quarters of the code that was there.
 func boundCode(l Ledger) int64 { return l.resident(footprint.CodeCache) / 4 }
+
+// boundWorkers: all stacks, and what requests that are served at the same time hold.
+func boundWorkers(l Ledger) int64 {
+	return l.resident(footprint.ThreadStacks) + share(l.resident(footprint.JavaHeap), 25) + share(l.resident(footprint.Malloc), 10)
+}

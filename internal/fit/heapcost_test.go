@@ -3,13 +3,11 @@ package fit
 import (
 	"math"
 	"math/rand/v2"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"tare.dev/tare/internal/footprint"
-	"tare.dev/tare/internal/profile"
 )
 
 // The curve through trials of a model is the model's.
@@ -104,33 +102,6 @@ func TestBoundOfStacks(t *testing.T) {
 	for want, l := range map[int64]Ledger{0: stacks(900, 512, 80), 88: stacks(900, 600, 100), 1188: stacks(900, 600, 712)} {
 		if got := boundStacks(l) >> 10; got != want {
 			t.Errorf("%d KiB, want %d", got, want)
-		}
-	}
-}
-
-// What a lever is must be told of each.
-func TestLeversAreWhole(t *testing.T) {
-	for _, l := range Levers {
-		if l.ID == "" || l.Name == "" || l.Why == "" || l.bound == nil || len(l.Rows) == 0 || l.Since.Feature < 8 {
-			t.Errorf("%s lacks something: %+v", l.ID, l)
-		}
-		diagnostic := slices.ContainsFunc(l.Options, func(o string) bool { return strings.Contains(o, "UnlockDiagnostic") })
-		experimental := slices.ContainsFunc(l.Options, func(o string) bool { return strings.Contains(o, "UnlockExperimental") })
-		if diagnostic != (l.Mark == Diagnostic) || experimental != (l.Mark == Experimental) {
-			t.Errorf("%s is marked %q", l.ID, l.Mark)
-		}
-		open, ok, reason := l.open(Facts{Release: l.Since, Nested: true, Inherits: true})
-		if wanted := l.Mark == "" || l.Placement; ok != wanted || !wanted && !strings.Contains(reason, "--allow "+string(l.Mark)) {
-			t.Errorf("%s on JDK %d: open %v, %s", l.ID, l.Since.Feature, ok, reason)
-		}
-		if open, ok, _ = l.open(Facts{Release: l.Since, Nested: true, Inherits: true, Allow: []Mark{Diagnostic, Experimental}}); !ok || len(open.Options) != len(l.Options) {
-			t.Errorf("%s is not open: %+v", l.ID, open)
-		}
-		setup := l.setup(sizes{heap: 9 * mib, young: 3 * mib, initial: 8 * mib, code: 8 * mib, cpus: 1, scale: 30, archive: "/app.aot"})
-		p := profile.Profile{Schema: profile.Schema, JDK: "25", LimitBytes: mib, PeakBytes: mib, Options: setup.Options, Env: setup.Env,
-			Archive: &profile.Archive{File: "/app.aot", Bytes: 1, FNV128a: strings.Repeat("0", 32)}}
-		if err := p.Write(filepath.Join(t.TempDir(), profile.FileName)); err != nil {
-			t.Errorf("%s does not fit a profile: %v", l.ID, err)
 		}
 	}
 }

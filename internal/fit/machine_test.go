@@ -44,7 +44,7 @@ func TestSurvey(t *testing.T) {
 		if err := c.Survey(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if c.Machine.Kernel != "elsewhere" || c.ReadAheadBytes != 64<<10 || c.NestedJars != nested || c.search(nil).Facts.Nested != nested {
+		if c.Machine.Kernel != "elsewhere" || c.ReadAheadBytes != 64<<10 || c.NestedJars != nested || c.Search(nil).Facts.Nested != nested {
 			t.Errorf("%s: %+v, reads ahead %d, holds jars %t", jar, c.Machine, c.ReadAheadBytes, c.NestedJars)
 		}
 	}

@@ -59,6 +59,10 @@ func (s *Setup) boundInitialHeap() {
 // flagOf is what an option of a lever sets; of a flag that collects its values
 // the option itself.
 func flagOf(option string) string {
+	if strings.HasPrefix(option, "-D") {
+		name, _, _ := strings.Cut(option, "=")
+		return name
+	}
 	if flag, ok := strings.CutPrefix(option, "-XX:"); ok {
 		name, _, _ := strings.Cut(strings.TrimLeft(flag, "+-"), "=")
 		if jvmopts.Collects(name) {

@@ -12,8 +12,10 @@ const maxClassPath = 4096
 
 // ClassPath is what the manifest's Class-Path names, as paths: URLs relative to the
 // jar, separated by spaces (JAR File Specification, "Main Attributes"). Those of
-// other schemes than file are left out. None where the jar cannot be read: the JVM
-// will say what is wrong with it.
+// other schemes than file are left out. The runner of Quarkus's fast-jar names what starts
+// it alone, and finds the rest by an index: the jars in the folders lib/main, app and
+// quarkus beside it are added (Quarkus, "Maven Tooling", "Using fast-jar"). None where
+// the jar cannot be read: the JVM will say what is wrong with it.
 func ClassPath(path string) []string {
 	j, err := Open(path)
 	if err != nil {
@@ -37,8 +39,18 @@ func ClassPath(path string) []string {
 			break
 		}
 	}
+	if manifest["main-class"] == quarkusRunner {
+		for _, folder := range quarkusFolders {
+			out = append(out, In(filepath.Join(filepath.Dir(path), folder))...)
+		}
+	}
 	return out
 }
+
+// The class that starts a fast-jar of Quarkus, and the folders that it loads from.
+const quarkusRunner = "io.quarkus.bootstrap.runner.QuarkusEntryPoint"
+
+var quarkusFolders = []string{"lib/main", "app", "quarkus"}
 
 // unescape decodes the percent-encoding of a URL (RFC 3986, section 2.1). Package
 // net/url does so too, for a tenth of the launcher's size.

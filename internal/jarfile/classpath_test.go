@@ -13,6 +13,12 @@ import (
 // jarWith writes a jar whose manifest has a Class-Path.
 func jarWith(t *testing.T, path, classPath string) {
 	t.Helper()
+	jarOf(t, path, "Class-Path: "+classPath+"\r\n")
+}
+
+// jarOf writes a jar whose manifest has some attributes.
+func jarOf(t *testing.T, path, attributes string) {
+	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -23,7 +29,7 @@ func jarWith(t *testing.T, path, classPath string) {
 	z := zip.NewWriter(f)
 	w, err := z.Create(manifestName)
 	if err == nil {
-		_, err = io.WriteString(w, "Manifest-Version: 1.0\r\nClass-Path: "+classPath+"\r\n\r\n")
+		_, err = io.WriteString(w, "Manifest-Version: 1.0\r\n"+attributes+"\r\n")
 	}
 	if err := errors.Join(err, z.Close(), f.Close()); err != nil {
 		t.Fatal(err)
@@ -52,5 +58,21 @@ func TestClosure(t *testing.T) {
 	}
 	if got := Closure([]string{"/nowhere/x.jar", "/nowhere/*"}); !slices.Equal(got, []string{"/nowhere/x.jar"}) {
 		t.Errorf("%q", got)
+	}
+}
+
+// A fast-jar of Quarkus loads from folders that its manifest does not name.
+func TestClosureOfQuarkus(t *testing.T) {
+	dir := t.TempDir()
+	run := filepath.Join(dir, "quarkus-run.jar")
+	jarOf(t, run, "Main-Class: io.quarkus.bootstrap.runner.QuarkusEntryPoint\r\nClass-Path: lib/boot/b.jar\r\n")
+	want := []string{run}
+	for _, name := range []string{"lib/boot/b.jar", "lib/main/m.jar", "app/a.jar", "quarkus/q.jar"} {
+		jarWith(t, filepath.Join(dir, name), "")
+		want = append(want, filepath.Join(dir, name))
+	}
+	jarWith(t, filepath.Join(dir, "lib/deployment/d.jar"), "")
+	if got := Closure([]string{run}); !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }

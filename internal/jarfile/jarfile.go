@@ -191,14 +191,7 @@ func (j *Jar) nestedClasses(e entry) int {
 	if e.method != stored || e.compressed != e.size {
 		return int(e.size / bytesPerClass)
 	}
-	start, err := j.contents(e)
-	if err != nil {
-		return 0
-	}
-	directory, _, err := readDirectory(io.NewSectionReader(j.r, start, e.size), e.size)
-	if err != nil {
-		return 0
-	}
+	directory, _ := j.nestedDirectory(e)
 	n := 0
 	eachEntry(directory, func(e entry) bool {
 		if bytes.HasSuffix(e.name, []byte(".class")) {

@@ -26,6 +26,7 @@ const (
 	Archive     Family = "class archive"
 	Headers     Family = "object headers"
 	Arenas      Family = "malloc arenas"
+	Thresholds  Family = "malloc thresholds"
 	HugePages   Family = "huge pages"
 	OutOfMemory Family = "out of memory"
 	HeapDump    Family = "heap dump"
@@ -77,6 +78,8 @@ var rules = []rule{
 		"UseSharedSpaces RequireSharedSpaces DumpSharedSpaces AOTCache AOTMode AOTConfiguration AOTCacheOutput", nil},
 	{Headers, "UseCompactObjectHeaders UseCompressedClassPointers LockingMode UseObjectMonitorTable", nil},
 	{Arenas, "MALLOC_ARENA_MAX MALLOC_ARENA_TEST glibc.malloc.arena_max glibc.malloc.arena_test", nil},
+	{Thresholds, "MALLOC_TRIM_THRESHOLD_ MALLOC_MMAP_THRESHOLD_ MALLOC_TOP_PAD_ MALLOC_MMAP_MAX_ " +
+		"glibc.malloc.trim_threshold glibc.malloc.mmap_threshold glibc.malloc.top_pad glibc.malloc.mmap_max", nil},
 	{HugePages, "UseTransparentHugePages UseLargePages UseHugeTLBFS UseSHM", isTrue},
 	{HugePages, "LargePageSizeInBytes", nil},
 	{HugePages, "glibc.malloc.hugetlb", func(v string) bool { return v != "0" }},

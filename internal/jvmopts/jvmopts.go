@@ -198,7 +198,7 @@ func (o Options) AddedEnv() []string { return slices.Clone(o.addedEnv) }
 // environ are the variables of an environment that settle something.
 func environ(env []string) []Option {
 	var found []Option
-	for _, name := range []string{"MALLOC_ARENA_MAX", "MALLOC_ARENA_TEST", "GLIBC_TUNABLES"} {
+	for _, name := range []string{"MALLOC_ARENA_MAX", "MALLOC_ARENA_TEST", "MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "MALLOC_TOP_PAD_", "MALLOC_MMAP_MAX_", "GLIBC_TUNABLES"} {
 		if value, ok := LookupEnv(env, name); ok {
 			found = append(found, variable(name, value))
 		}

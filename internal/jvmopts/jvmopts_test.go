@@ -117,6 +117,7 @@ func TestFamiliesOf(t *testing.T) {
 		"-Xint": {Compiler}, "-Xmixed": nil, "-Xcomp": {Compiler}, "-XX:-TieredCompilation": {Compiler}, "-Xshare:off": {Archive},
 		"-XX:+UnlockDiagnosticVMOptions": nil, "-Dx=-Xmx1g": nil, "-XX:ArchiveRelocationMode=0": {"ArchiveRelocationMode"},
 		"-XX:-UseCompactObjectHeaders": {Headers}, "MALLOC_ARENA_MAX=1": {Arenas}, "GLIBC_TUNABLES=a=b:glibc.malloc.arena_max=2": {"a", Arenas},
+		"MALLOC_TRIM_THRESHOLD_=1": {Thresholds}, "GLIBC_TUNABLES=glibc.malloc.mmap_threshold=2": {Thresholds},
 		"-XX:+UseTransparentHugePages": {HugePages}, "-Xlog:gc*:file=x": {GCLog}, "-Xlog:class*": {"Xlog"},
 	} {
 		var got []Family

@@ -151,6 +151,9 @@ type Load struct {
 	Rate     float64  `yaml:"rate"`
 	Warmup   Duration `yaml:"warmup"`
 	Duration Duration `yaml:"duration"`
+	// Requests end the measured load before Duration does, so that runs compare by the
+	// processor time of the same work; 0 is a load of Duration.
+	Requests int64 `yaml:"requests" json:",omitempty"`
 }
 
 // Factor is varied: by values that are put in for its name, or by variants.

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/goccy/go-yaml"
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -286,7 +287,7 @@ func TestSchemaAgrees(t *testing.T) {
 	}
 	for _, change := range [][2]string{{"repeats: 2", "repets: 2"}, {"name: xss", "name: X S"}, {"[rss, start]", "[]"},
 		{"values: [8, 17]", "values: [8, 17]\n    variants: [{name: a}]"}, {"text: no cost, ", ""}, {"ready:", "redy:"}, {"seed: 7", "search: {find: fastest}"},
-		{"  limit: 256m", "  runner: podman"}} {
+		{"  limit: 256m", "  runner: podman"}, {"  limit: 256m", "  load: {urls: ['http://127.0.0.1:{port}/'], duration: 1s, requests: -1}"}} {
 		text := strings.Replace(good, change[0], change[1], 1)
 		if _, err := Read(strings.NewReader(text), "x.yaml"); err == nil {
 			t.Errorf("Read takes %q", change[1])
@@ -349,4 +350,16 @@ func FuzzRead(f *testing.F) {
 			}
 		}
 	})
+}
+
+// A load of a number of requests is the work of the trial.
+func TestLoadOfRequests(t *testing.T) {
+	e, err := Read(strings.NewReader(strings.Replace(good, "  limit: 256m", "  load: {urls: ['http://127.0.0.1:{port}/'], duration: 9s, requests: 50}", 1)), "x.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := e.Cells()[0].Run.spec(Place{Dir: "/"}, 1)
+	if err != nil || s.Work.Measured != 50 || !s.Work.Due || s.Duration != 9*time.Second {
+		t.Errorf("%+v, %v, %v", s.Work, s.Duration, err)
+	}
 }

@@ -254,6 +254,7 @@ func (r Run) spec(at Place, port int) (trial.Spec, error) {
 	slo := r.SLO
 	if r.Load != nil {
 		s.Warmup, s.Duration = time.Duration(r.Load.Warmup), time.Duration(r.Load.Duration)
+		s.Work = trial.Work{Measured: r.Load.Requests, Due: r.Load.Requests > 0}
 	} else if s.Duration == 0 {
 		s.Duration = defaultSettle
 	}
@@ -356,6 +357,8 @@ func (r Run) loader() (*load.HTTP, error) {
 		return nil, fmt.Errorf("load: rate %g: give requests per second up to %g, or 0 for a closed loop", r.Load.Rate, float64(load.MaxRate))
 	case r.Load.Duration == 0:
 		return nil, errors.New("load: give duration")
+	case r.Load.Requests < 0:
+		return nil, fmt.Errorf("load: requests %d: give how many end the load, or 0", r.Load.Requests)
 	}
 	return &load.HTTP{Plan: load.Plan{Targets: targets, Concurrency: c, Rate: r.Load.Rate, Timeout: load.RequestTimeout}}, nil
 }

@@ -17,10 +17,11 @@ func fitLevers(r *fit.Result) []document.Block {
 		if !l.Kept {
 			continue
 		}
-		kept.Items = append(kept.Items, document.Item{
-			Marks: []document.Text{document.Plain(savedText(l, last))}, Title: document.Plain(l.Lever.Name),
-			Details: []document.Detail{{Text: document.Verbatim(shorten(setupText(l.Setup)))}, {Text: document.Plain(leverText(l.Lever)), Aside: true}},
-		})
+		details := []document.Detail{{Text: document.Verbatim(shorten(setupText(l.Setup)))}, {Text: document.Plain(leverText(l.Lever)), Aside: true}}
+		if price := priceText(r, l); price != "" && l.Trial != last {
+			details = append(details, document.Detail{Text: document.Plain(price), Aside: true})
+		}
+		kept.Items = append(kept.Items, document.Item{Marks: []document.Text{document.Plain(savedText(l, last))}, Title: document.Plain(l.Lever.Name), Details: details})
 		last = l.Trial
 	}
 	out := []document.Block{heading("What helped, each on top of those above it")}
@@ -29,16 +30,61 @@ func fitLevers(r *fit.Result) []document.Block {
 	} else {
 		out = append(out, document.Paragraph{Text: document.Plain("Nothing: the options as given are the best that was found.")})
 	}
-	var dropped document.List
-	for _, l := range r.Levers {
-		if !l.Kept && !strings.HasPrefix(l.Reason, "up to JDK") {
-			dropped.Items = append(dropped.Items, document.Join(document.Plain(l.Lever.Name+" "), document.Faint("("+l.Reason+")")))
-		}
-	}
-	if len(dropped.Items) > 0 {
+	if dropped := droppedLevers(r); len(dropped.Items) > 0 {
 		out = append(out, document.Heading{Text: document.Plain("Not used"), Sub: true}, dropped)
 	}
 	return out
+}
+
+// droppedLevers are the levers that are not used, those of one reason in one line.
+func droppedLevers(r *fit.Result) document.List {
+	var reasons []string
+	names := map[string][]string{}
+	for _, l := range r.Levers {
+		if l.Kept || strings.HasPrefix(l.Reason, "up to JDK") {
+			continue
+		}
+		if names[l.Reason] == nil {
+			reasons = append(reasons, l.Reason)
+		}
+		names[l.Reason] = append(names[l.Reason], l.Lever.Name)
+	}
+	var out document.List
+	for _, reason := range reasons {
+		out.Items = append(out.Items, document.Join(document.Plain(strings.Join(names[reason], ", ")+" "), document.Faint("("+reason+")")))
+	}
+	return out
+}
+
+// priceText is what the trial of a lever that the user allowed cost, beside the one
+// before it: one run each, so that chance is in it.
+func priceText(r *fit.Result, l fit.LeverResult) string {
+	if l.Lever.Mark != fit.Framework || l.Trial < 1 || l.Before < 1 || max(l.Trial, l.Before) > len(r.Trials) {
+		return ""
+	}
+	with, without := r.Trials[l.Trial-1], r.Trials[l.Before-1]
+	var parts []string
+	if l.CostRatio > 0 {
+		parts = append(parts, fmt.Sprintf("processor time × %.2f", l.CostRatio))
+	}
+	if a, b := with.Throughput, without.Throughput; a > 0 && b > 0 {
+		parts = append(parts, fmt.Sprintf("throughput × %.2f", a/b))
+	}
+	if a, b := p99Of(with), p99Of(without); a > 0 && b > 0 {
+		parts = append(parts, fmt.Sprintf("p99 × %.2f", a/b))
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "in its trial, beside the one before: " + strings.Join(parts, ", ")
+}
+
+func p99Of(t fit.Trial) float64 {
+	if t.Measured.Load == nil {
+		return 0
+	}
+	d, _ := t.Measured.Load.Latency.P99.Value()
+	return d.Seconds()
 }
 
 // savedText is what a lever saved; one that was tried together with the one
@@ -56,12 +102,20 @@ func savedText(l fit.LeverResult, last int) string {
 // leverText says why a lever helps, and what it costs.
 func leverText(l fit.Lever) string {
 	text := l.Why
-	for _, part := range [][2]string{{"cost", l.Cost}, {"breaks", l.Breaks}, {"undo", l.Undo}, {"options", string(l.Mark)}} {
+	for _, part := range [][2]string{{"cost", l.Cost}, {"breaks", l.Breaks}, {"undo", l.Undo}, {"options", markText(l.Mark)}} {
 		if part[1] != "" {
 			text += "; " + part[0] + ": " + part[1]
 		}
 	}
 	return text
+}
+
+// markText says what kind of options the user has allowed.
+func markText(m fit.Mark) string {
+	if m == fit.Framework {
+		return "properties of the application's framework"
+	}
+	return string(m)
 }
 
 // setupText is what a setup adds, as words.

@@ -1,0 +1,136 @@
+package fit
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"tare.dev/tare/internal/jvmopts"
+)
+
+// Facts is what decides which levers are open.
+type Facts struct {
+	Release jvmopts.Release
+	Given   jvmopts.Options
+	// Flags are those that the JVM was seen to have; nil where none could be
+	// seen.
+	Flags map[string]string
+	// CPUs are the processors that the application may use, 0 for no quota.
+	CPUs float64
+	// Processors are those that the application runs on, whatever its quota; 0 where
+	// that is not known.
+	Processors int
+	// Nested says that the application's jar holds jars.
+	Nested bool
+	// Application is what can be seen of the application.
+	Application Application
+	// Inherits says that the application inherits what its starter sets of a
+	// process.
+	Inherits bool
+	// ReadAheadBytes is how much the disk of the JDK reads at once.
+	ReadAheadBytes int64
+	// Allow are the marks whose levers are tried; Placement needs none.
+	Allow []Mark
+}
+
+// open is the lever without the options that the user has decided already, and
+// whether anything is left of it; reason says why not.
+func (l Lever) open(f Facts) (left Lever, ok bool, reason string) {
+	if reason := l.closed(f); reason != "" {
+		return l, false, reason
+	}
+	left = l
+	left.Options, left.Env = nil, nil
+	for _, o := range l.Options {
+		if c, taken := f.Given.Conflict(o); taken {
+			reason = "yours: " + c.By.String()
+			if strings.Contains(o, "{archive}") || strings.HasPrefix(o, "-XX:+Unlock") {
+				return l, false, reason
+			}
+			continue
+		}
+		left.Options = append(left.Options, o)
+	}
+	for _, e := range l.Env {
+		if c, taken := f.Given.Conflict(e); taken {
+			reason = "yours: " + c.By.String()
+			continue
+		}
+		left.Env = append(left.Env, f.putThreads(e))
+	}
+	if l.ByCurve && !left.sizesHeap() {
+		return l, false, reason
+	}
+	decides := slices.ContainsFunc(left.Options, func(o string) bool {
+		f := jvmopts.FamiliesOf(o)
+		return strings.HasPrefix(o, "-D") || len(f) > 0 && !slices.Contains(f, jvmopts.OutOfMemory)
+	})
+	return left, decides || l.Own && len(left.Options) > 0 || len(left.Env) > 0 || l.Extract || l.NoHugePages, reason
+}
+
+// isFor says that the release has the lever's options, and needs them.
+func (l Lever) isFor(r jvmopts.Release) bool {
+	return r.AtLeast(l.Since) && (l.Before.Feature == 0 || !r.AtLeast(l.Before))
+}
+
+// closed says why this JVM or application cannot have the lever, or "".
+func (l Lever) closed(f Facts) string {
+	value, seen := f.Flags[l.Flag]
+	switch {
+	case !f.Release.AtLeast(l.Since):
+		return fmt.Sprintf("needs JDK %d", l.Since.Feature)
+	case !l.isFor(f.Release):
+		return fmt.Sprintf("up to JDK %d", l.Before.Feature-1)
+	case seen && l.Moot != "" && value == l.Moot:
+		return "the JVM has it so already"
+	case !seen && l.Flag != "" && f.Flags != nil:
+		return fmt.Sprintf("this JVM has no %s", l.Flag)
+	case l.Extract && !f.Nested:
+		return "the application's jar holds no jars"
+	case l.NoHugePages && !f.Inherits:
+		return "the application is not started by this process"
+	case !f.Application.has(l.Needs):
+		return "nothing on the application's class path reads it"
+	case f.settled(l) != "":
+		return "yours: " + f.settled(l)
+	case l.Mark == Framework && !slices.Contains(f.Allow, l.Mark):
+		return "it changes what the framework does: --allow framework"
+	case l.Mark != "" && !l.Placement && !slices.Contains(f.Allow, l.Mark):
+		return fmt.Sprintf("its options are %s: --allow %s", l.Mark, l.Mark)
+	}
+	return ""
+}
+
+// settled names the property by which the user has decided what a lever of the
+// framework sets, or where that may be.
+func (f Facts) settled(l Lever) string {
+	if l.Mark != Framework {
+		return ""
+	}
+	names := slices.Clone(l.Also)
+	for _, text := range slices.Concat(l.Options, l.Env) {
+		name, _, _ := strings.Cut(strings.TrimPrefix(text, "-D"), "=")
+		names = append(names, name)
+	}
+	for _, name := range names {
+		if by := f.Application.Set[plain(name)]; by != "" {
+			return by
+		}
+	}
+	return f.Application.Unseen
+}
+
+// threadsPerProcessor is how many threads of a server are a few: enough that a
+// processor has work while some wait for a disk or a lock. Jetty's pool also holds
+// those that accept connections and look for requests: jettyThreads more.
+const (
+	threadsPerProcessor = 4
+	jettyThreads        = 4
+)
+
+// putThreads puts numbers of threads in for their placeholders.
+func (f Facts) putThreads(text string) string {
+	few := threadsPerProcessor * max(1, f.Processors)
+	return strings.NewReplacer("{threads}", strconv.Itoa(few), "{threads+jetty}", strconv.Itoa(few+jettyThreads)).Replace(text)
+}

@@ -1,0 +1,75 @@
+package fit
+
+import (
+	"tare.dev/tare/internal/footprint"
+	"tare.dev/tare/internal/jvmopts"
+)
+
+// heapLevers choose the collector, and what stays of the heap.
+var heapLevers = []Lever{
+	{
+		ID: "collector", Blind: true, Name: "serial collector, heap by live set",
+		Options: []string{"-XX:+UseSerialGC", "-Xmx{heap}m", "-XX:+ExitOnOutOfMemoryError"},
+		Why:     "the collector without remembered sets and threads; a heap sized by what survives collections",
+		Cost:    "pauses grow with the live set",
+		Breaks:  "a live set that outgrows the heap ends the application, which restarts",
+		Since:   jvmopts.Release{Feature: 8, Update: 92},
+		Rows:    []footprint.Owner{footprint.JavaHeap, footprint.GC},
+		bound:   boundCollector,
+		Harms:   []Harm{HarmHeap, HarmLatency},
+	},
+	{
+		ID: "headers", Blind: true, Name: "compact object headers",
+		Options: []string{"-XX:+UseCompactObjectHeaders"},
+		Why:     "4 bytes less for each object (JEP 519)",
+		Since:   feature(25), Flag: "UseCompactObjectHeaders", Moot: "true",
+		Rows: []footprint.Owner{footprint.JavaHeap}, bound: boundHeaders,
+	},
+	{
+		ID: "headers", Blind: true, Name: "compact object headers",
+		Options: []string{"-XX:+UnlockExperimentalVMOptions", "-XX:+UseCompactObjectHeaders"},
+		Why:     "4 bytes less for each object (JEP 450)",
+		Mark:    Experimental,
+		Since:   feature(24), Before: feature(25),
+		Rows: []footprint.Owner{footprint.JavaHeap}, bound: boundHeaders,
+	},
+	{
+		ID: "ratios", NothingBeside: []string{"collector"}, Name: "heap given back after collections",
+		Options: []string{"-XX:MinHeapFreeRatio=20", "-XX:MaxHeapFreeRatio=40"},
+		Why:     "a heap that grew shrinks again to what lives and 40 %",
+		Cost:    "more collections",
+		Slows:   true, Since: feature(8), Rows: []footprint.Owner{footprint.JavaHeap}, bound: boundRatios,
+		Harms: []Harm{HarmHeap},
+	},
+	{
+		ID: "periodic", NothingBeside: []string{"collector"}, Name: "periodic collections",
+		Options: []string{"-XX:G1PeriodicGCInterval=10000"},
+		Why:     "G1 collects and gives memory back when the application idles (JEP 346)",
+		Cost:    "a concurrent cycle every 10 s",
+		Slows:   true, Since: feature(12), Flag: "G1PeriodicGCInterval",
+		Rows: []footprint.Owner{footprint.JavaHeap}, bound: boundPeriodic,
+		Harms: []Harm{HarmSpeed, HarmLatency},
+	},
+	{
+		ID: "dedup", NothingBeside: []string{"collector"}, Name: "string deduplication",
+		Options: []string{"-XX:+UseStringDeduplication"},
+		Why:     "strings of one content share it (JEP 192; Serial since 18)",
+		Cost:    "a thread, and a table of strings",
+		Slows:   true, Since: feature(18), Flag: "UseStringDeduplication", Moot: "true",
+		Rows: []footprint.Owner{footprint.JavaHeap}, bound: boundDedup,
+		Harms: []Harm{HarmSpeed},
+	},
+}
+
+// heapSizeLevers size the heap by the curve of what collections cost.
+var heapSizeLevers = []Lever{
+	{
+		ID: "heap", Blind: true, ByCurve: true, Name: "tighter heap",
+		Options: []string{"-Xmx{heap}m", "-Xmn{young}m"},
+		Why:     "as little heap as collections allow before their cost rises, by the curve of the trials",
+		Cost:    "less room for a larger live set than the load made",
+		Breaks:  "as with the collector",
+		Since:   feature(8), Rows: []footprint.Owner{footprint.JavaHeap}, bound: boundHeap,
+		Harms: []Harm{HarmHeap},
+	},
+}
