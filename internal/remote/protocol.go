@@ -25,7 +25,7 @@ import (
 )
 
 // Version is the version of the protocol. Both sides must have the same one.
-const Version = "1"
+const Version = "2"
 
 const (
 	versionHeader = "Tare-Protocol"

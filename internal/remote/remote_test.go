@@ -282,11 +282,11 @@ func TestRefused(t *testing.T) {
 		status                     int
 		says                       string
 	}{
-		"version":  {token, "2", "/call/machine", "{}", http.StatusUpgradeRequired, "the agent speaks version 1"},
-		"token":    {token[1:], "1", "/call/machine", "{}", http.StatusUnauthorized, "token"},
-		"too long": {token, "1", "/call/file", `{"Name":"` + strings.Repeat("x", 5<<20) + `"}`, http.StatusBadRequest, "too large"},
-		"no JSON":  {token, "1", "/call/file", "x", http.StatusBadRequest, "invalid"},
-		"unknown":  {token, "1", "/call/shell", "{}", http.StatusNotFound, "not found"},
+		"version":  {token, "other", "/call/machine", "{}", http.StatusUpgradeRequired, "the agent speaks version " + remote.Version},
+		"token":    {token[1:], remote.Version, "/call/machine", "{}", http.StatusUnauthorized, "token"},
+		"too long": {token, remote.Version, "/call/file", `{"Name":"` + strings.Repeat("x", 5<<20) + `"}`, http.StatusBadRequest, "too large"},
+		"no JSON":  {token, remote.Version, "/call/file", "x", http.StatusBadRequest, "invalid"},
+		"unknown":  {token, remote.Version, "/call/shell", "{}", http.StatusNotFound, "not found"},
 	} {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+l.Addr().String()+c.path, strings.NewReader(c.body))
 		if err != nil {

@@ -24,6 +24,8 @@ type jvm struct {
 	perf *hotspot.PerfFile
 	// inMemory are performance data that are in no file.
 	inMemory perfMemory
+	// threads are the clocks of its threads.
+	threads threadTimes
 }
 
 // Footprint weighs the process.

@@ -121,6 +121,10 @@ type Process interface {
 	// Usage reads the group. It works after the process ended, until Close;
 	// from then on the error wraps os.ErrClosed.
 	Usage(ctx context.Context) (Usage, error)
+	// Times reads the processor time of the group, and by kind of thread that of
+	// the process; as Usage it works until Close. A thread is read in some ten
+	// microseconds: who asks often bounds what it costs.
+	Times(ctx context.Context) (Times, error)
 	// Footprint weighs the process, and sends nothing to it.
 	Footprint(ctx context.Context) (*footprint.Footprint, error)
 	// Counters reads the counters of the JVM. Where there are none (yet) the

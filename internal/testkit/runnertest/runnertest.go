@@ -82,6 +82,7 @@ func Run(t *testing.T, kind Kind, make func(t *testing.T) runner.Runner) {
 	test("SetMemoryLimit", testSetMemoryLimit)
 	test("LowerTooFar", testLowerTooFar)
 	test("Quota", testQuota)
+	test("Times", testTimes)
 	test("Cpuset", testCpuset)
 	test("StopGracefully", func(t *testing.T, r runner.Runner) { testStopGracefully(t, r, kind) })
 	test("StopStubborn", testStopStubborn)
@@ -552,6 +553,55 @@ func testQuota(t *testing.T, r runner.Runner) {
 	y.wait()
 	if u := y.usage(); u.CPUTime < 100*time.Millisecond || u.Throttled != 0 {
 		t.Errorf("without a quota: used %v, throttled %v", u.CPUTime, u.Throttled)
+	}
+}
+
+// Each kind of thread has its own time, to a tick or two, and with the rest they are
+// what the group used. What was seen of threads counts when they have ended.
+func testTimes(t *testing.T, r runner.Runner) {
+	x := start(t, r, runner.Limits{}, "threads", "GC Thread#0", "G1 Conc#11", "VM Thread", "C2 CompilerThre", "VM Periodic Tas", "Zookeeper")
+	x.ready()
+	times := func() runner.Times {
+		got, err := x.Times(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	check := func(got runner.Times) {
+		t.Helper()
+		const ticks = 20 * time.Millisecond
+		for name, c := range map[string]struct {
+			got  time.Duration
+			want time.Duration
+		}{"collector": {got.Collector, 3 * threadBurn}, "compiler": {got.Compiler, threadBurn}, "service": {got.Service, threadBurn}, "application": {got.Application, threadBurn}} {
+			if c.got < c.want-3*ticks {
+				t.Errorf("%s: %v, want %v: %+v", name, c.got, c.want, got)
+			}
+		}
+		if sum := got.Collector + got.Compiler + got.Service + got.Application + got.Rest(); !got.JVM || got.Age <= 0 || got.Group < 6*threadBurn || sum != got.Group {
+			t.Errorf("sum %v of %+v", sum, got)
+		}
+	}
+	living := times()
+	check(living)
+	if err := x.Stop(t.Context(), 0); err != nil {
+		t.Fatal(err)
+	}
+	check(times())
+	if d := times().Since(living); d.Collector != 0 || d.Compiler != 0 || d.Group < 0 {
+		t.Errorf("after the end: %+v more", d)
+	}
+	y := start(t, r, runner.Limits{}, "burn", "100")
+	y.wait()
+	if got, err := y.Times(context.Background()); err != nil || got.JVM || got.Group < 100*time.Millisecond {
+		t.Errorf("of a process that has ended unseen: %+v, %v", got, err)
+	}
+	if err := y.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := y.Times(context.Background()); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("of a closed group: %v", err)
 	}
 }
 
