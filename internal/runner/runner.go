@@ -89,8 +89,8 @@ type Usage struct {
 	// Throttled is how long the CPU quota held the group back.
 	Throttled time.Duration
 	// Stalled is how long some process of the group waited for memory
-	// (pressure, "some"); nil where the kernel does not tell (cgroup v1, or
-	// no PSI).
+	// (pressure, "some"); nil where the kernel does not tell (no PSI, or
+	// cgroup v1 without a v2 hierarchy beside it).
 	Stalled *time.Duration
 }
 
@@ -112,6 +112,9 @@ type Counters struct {
 	// their number, both since the JVM's start.
 	GCTime  time.Duration
 	GCCount int64
+	// AwaitsHeap says that at this moment threads wait for a concurrent collector
+	// (hotspot.PerfCounters).
+	AwaitsHeap bool
 }
 
 // Process is a started process and its group, on this machine or on another

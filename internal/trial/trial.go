@@ -125,8 +125,13 @@ type Result struct {
 	// is an upper bound of the live set, and 0 when no collection ran.
 	// HeapBytes is the highest heap usage that was seen.
 	LiveBytes, HeapBytes int64
-	// GCShare and StallShare are nil where unknown.
+	// GCShare and StallShare are nil where unknown. GCShare is of pauses; AwaitShare
+	// is as in Evidence.
 	GCShare, StallShare *float64
+	AwaitShare          *float64 `json:",omitempty"`
+	// Times is what the kinds of threads used in the judged window; nil where no
+	// threads of a JVM were seen.
+	Times *runner.Times `json:",omitempty"`
 	// ReclaimShare is as in Evidence.
 	ReclaimShare float64 `json:",omitempty"`
 	Collections  int64
@@ -134,8 +139,10 @@ type Result struct {
 	// others during the load.
 	Others       float64
 	RefaultBytes int64
-	Throttled    time.Duration
-	CPUTime      time.Duration
+	// MajorFaults and DirectBytes are as in Evidence.
+	MajorFaults, DirectBytes int64 `json:",omitempty"`
+	Throttled                time.Duration
+	CPUTime                  time.Duration
 	// LoadCPUTime is the processor time that the application used during the
 	// measured load; 0 without load.
 	LoadCPUTime time.Duration `json:",omitempty"`
@@ -407,7 +414,8 @@ func (t *run) awaitReady(ctx context.Context) error {
 func (t *run) losePatience(ctx context.Context) bool {
 	for wait := t.spec.Patience - time.Since(t.begin); sleep(ctx, wait) == nil; wait = patiencePoll {
 		w := t.sampler.end(ctx)
-		if _, lost := whereTimeWent(Evidence{LimitBytes: t.spec.Limits.MemoryBytes, Window: w.length, GCTime: w.gcTime, Stalled: w.stalled, RefaultBytes: w.refault}); lost {
+		if _, lost := whereTimeWent(Evidence{LimitBytes: t.spec.Limits.MemoryBytes, Window: w.length, GCTime: w.gcTime, Stalled: w.stalled, RefaultBytes: w.refault,
+			Times: w.times, CPUs: t.spec.Limits.CPUs, Awaiting: w.awaiting}); lost {
 			t.waited = time.Since(t.begin).Round(time.Second)
 			return true
 		}
@@ -443,6 +451,7 @@ func (t *run) result(u runner.Usage) *Result {
 		Ready: t.ready > 0, ReadyAfter: t.ready, ReadyTimeout: cmp.Or(t.waited, t.readyTimeout()), Log: t.log.result(logLines),
 		Window: t.window.length, GCTime: t.window.gcTime, Collections: t.window.collections,
 		Stalled: t.window.stalled, RefaultBytes: t.window.refault, Others: t.window.others, Load: t.load,
+		Times: t.window.times, CPUs: t.spec.Limits.CPUs, Awaiting: t.window.awaiting, MajorFaults: t.window.majorFaults, DirectBytes: t.window.direct,
 	}
 	var m Measured
 	if t.spec.Job {
@@ -457,7 +466,7 @@ func (t *run) result(u runner.Usage) *Result {
 		Collections: e.Collections, RefaultBytes: e.RefaultBytes, Throttled: u.Throttled, CPUTime: u.CPUTime,
 		Exit: e.Exit, Ended: e.Ended, Peak: t.sampler.peak, End: t.end, Stat: u.Stat, Log: e.Log.LastLines,
 		Narrow: e.NarrowMiss(), Broken: e.Broken, Others: e.Others, UnpaidBytes: t.sampler.unpaid(), Growth: t.growth,
-		CodeCacheFull: e.Log.CodeCacheFull,
+		CodeCacheFull: e.Log.CodeCacheFull, Times: e.Times, MajorFaults: e.MajorFaults, DirectBytes: e.DirectBytes,
 	}
 	if t.load != nil {
 		res.LoadCPUTime = t.window.cpu
@@ -466,8 +475,11 @@ func (t *run) result(u runner.Usage) *Result {
 	res.ReclaimShare = e.ReclaimShare()
 	if share, ok := e.GCShare(); ok {
 		res.GCShare = &share
-	} else {
+	} else if e.Times == nil {
 		res.Warnings = append(res.Warnings, "time in garbage collection is unknown: no performance data (-XX:-UsePerfData?)")
+	}
+	if share, ok := e.AwaitShare(); ok && share > 0 {
+		res.AwaitShare = &share
 	}
 	if share, ok := e.StallShare(); ok {
 		res.StallShare = &share

@@ -65,6 +65,8 @@ func helper(mode string, args []string) error {
 		return fillCache(args[0], number(args[1]))
 	case "read":
 		return read(args[0])
+	case "reread":
+		return reread(args[0])
 	case "burn":
 		burn(time.Duration(number(args[0])) * time.Millisecond)
 	case "threads":
@@ -168,6 +170,17 @@ func read(path string) error {
 	after, err := fetched()
 	fmt.Println("fetched", after-before)
 	hold()
+	return err
+}
+
+// reread reads a file again and again.
+func reread(path string) error {
+	f, err := os.Open(path)
+	for err == nil {
+		if _, err = f.Seek(0, io.SeekStart); err == nil {
+			_, err = io.Copy(io.Discard, f)
+		}
+	}
 	return err
 }
 

@@ -79,6 +79,7 @@ func Run(t *testing.T, kind Kind, make func(t *testing.T) runner.Runner) {
 	test("UnderLimit", testUnderLimit)
 	test("Charged", testCharged)
 	test("Cold", testCold)
+	test("Stalled", testStalled)
 	test("SetMemoryLimit", testSetMemoryLimit)
 	test("LowerTooFar", testLowerTooFar)
 	test("Quota", testQuota)
@@ -494,6 +495,18 @@ func checkCacheCharged(t *testing.T, x *run, size int64) {
 // the same, for they are dropped before: all are fetched from storage again.
 func testCold(t *testing.T, r runner.Runner) {
 	const size = 64 * mib
+	x := startCold(t, r, 256*mib, newFile(t, size), "read")
+	x.ready()
+	checkCacheCharged(t, x, size)
+	var fetched int64
+	if _, err := fmt.Sscanf(x.out.String(), "fetched %d\n", &fetched); err != nil || fetched < size {
+		t.Errorf("%s: of a file of %d bytes some were left in the cache", x.out, size)
+	}
+}
+
+// newFile makes a file that can be dropped from the page cache.
+func newFile(t *testing.T, size int) string {
+	t.Helper()
 	file := filepath.Join(t.TempDir(), "file")
 	f, err := os.Create(file)
 	if err == nil {
@@ -502,18 +515,41 @@ func testCold(t *testing.T, r runner.Runner) {
 	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
 		t.Fatal(err)
 	}
+	return file
+}
+
+// startCold starts a helper that reads a file, none of which is in the page cache.
+func startCold(t *testing.T, r runner.Runner, limit int64, file, mode string) *run {
+	t.Helper()
 	x := &run{t: t, mark: rand.Text(), out: &transcript{}, err: &transcript{}}
-	s := spec(t, x.mark, runner.Limits{MemoryBytes: 256 * mib}, "read", file)
+	s := spec(t, x.mark, runner.Limits{MemoryBytes: limit}, mode, file)
 	s.Stdout, s.Stderr, s.Cold.Files = x.out, x.err, []string{filepath.Dir(file)}
-	if x.Process, err = r.Start(t.Context(), s); err != nil {
+	p, err := r.Start(t.Context(), s)
+	if err != nil {
 		t.Fatal(err)
 	}
+	x.Process = p
 	t.Cleanup(x.close)
-	x.ready()
-	checkCacheCharged(t, x, size)
-	var fetched int64
-	if _, err := fmt.Sscanf(x.out.String(), "fetched %d\n", &fetched); err != nil || fetched < size {
-		t.Errorf("%s: of a file of %d bytes some were left in the cache", x.out, size)
+	return x
+}
+
+// A process that reads a file larger than its limit again and again waits for memory,
+// and the group of another one does not. Where the kernel does not tell, it never does.
+func testStalled(t *testing.T, r runner.Runner) {
+	const limit = 24 * mib
+	file := newFile(t, 2*limit)
+	x, idle := startCold(t, r, limit, file, "reread"), start(t, r, runner.Limits{}, "hold")
+	idle.ready()
+	polltest.UntilNil(t, func() error {
+		u := x.usage()
+		if u.Stalled != nil && *u.Stalled == 0 || u.RefaultBytes == 0 {
+			return fmt.Errorf("not stalled: %+v", u)
+		}
+		return nil
+	})
+	told, other := x.usage().Stalled, idle.usage().Stalled
+	if (told == nil) != (other == nil) || other != nil && *other > *told/2 {
+		t.Errorf("stalled for %v, and one that idles for %v", told, other)
 	}
 }
 
