@@ -60,6 +60,7 @@ func TestKindsOnJVMs(t *testing.T) {
 	for _, major := range jvmtest.Majors(t) {
 		for _, collector := range collectorsOf(major) {
 			t.Run(fmt.Sprint(major, collector), func(t *testing.T) {
+				t.Parallel()
 				args := append([]string{"-Xmx64m", "-XX:+UnlockExperimentalVMOptions", "-XX:CICompilerCount=2"}, collector...)
 				p := jvmtest.Start(t, jvmtest.Java(t, major), append(args, "-cp", filepath.Dir(file), "Names")...)
 				p.Await(t, "ready")
@@ -88,7 +89,7 @@ func collectorsOf(major int) [][]string {
 // threads, and none but the application's to count as its own. A thread is named by
 // itself when it has begun: until then it has its maker's name.
 func checkKinds(pid int, serial bool) error {
-	clocks, err := linux.NewFS("/proc").ThreadClocks(pid)
+	clocks, _, err := linux.NewFS("/proc").ThreadClocks(pid, nil)
 	if err != nil {
 		return err
 	}

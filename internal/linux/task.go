@@ -75,24 +75,28 @@ const UserHZ = 100
 // may be escaped.
 const maxStat = 2048
 
-// ThreadClocks reads what each living thread of process pid has used, from
-// /proc/PID/task/TID/stat (proc_pid_stat(5)), which is read once for each: some
-// microseconds. A thread that ends meanwhile is left out.
-func (fs FS) ThreadClocks(pid int) ([]ThreadClock, error) {
+// ThreadClocks reads what living threads of process pid have used, from
+// /proc/PID/task/TID/stat (proc_pid_stat(5)), which is read once for each: ten
+// microseconds or more. Those that skip says are only named; nil skips none. A thread that
+// ends meanwhile is left out.
+func (fs FS) ThreadClocks(pid int, skip func(tid int) bool) (clocks []ThreadClock, skipped []int, err error) {
 	dir, err := os.Open(fs.Path(pid, "task"))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer dir.Close()
 	names, err := dir.Readdirnames(-1)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	buffer := make([]byte, maxStat)
-	clocks := make([]ThreadClock, 0, len(names))
 	for _, name := range names {
 		tid, err := strconv.Atoi(name)
 		if err != nil {
+			continue
+		}
+		if skip != nil && skip(tid) {
+			skipped = append(skipped, tid)
 			continue
 		}
 		text, err := readAt(int(dir.Fd()), name+"/stat", buffer)
@@ -100,16 +104,16 @@ func (fs FS) ThreadClocks(pid int) ([]ThreadClock, error) {
 			continue // it has ended
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%s/%d/stat: %w", dir.Name(), tid, err)
+			return nil, nil, fmt.Errorf("%s/%d/stat: %w", dir.Name(), tid, err)
 		}
 		c, err := parseThreadClock(text)
 		if err != nil {
-			return nil, fmt.Errorf("%s/%d/stat: %w", dir.Name(), tid, err)
+			return nil, nil, fmt.Errorf("%s/%d/stat: %w", dir.Name(), tid, err)
 		}
 		c.TID = tid
 		clocks = append(clocks, c)
 	}
-	return clocks, nil
+	return clocks, skipped, nil
 }
 
 // readAt reads a small file below an open folder without what package os does for each

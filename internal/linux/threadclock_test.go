@@ -33,7 +33,7 @@ func TestThreadClocks(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	mine := func() ThreadClock {
-		clocks, err := NewFS("/proc").ThreadClocks(os.Getpid())
+		clocks, _, err := NewFS("/proc").ThreadClocks(os.Getpid(), func(tid int) bool { return tid != syscall.Gettid() })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -62,7 +62,7 @@ func TestThreadClocks(t *testing.T) {
 func BenchmarkThreadClocks(b *testing.B) {
 	clocks := 0
 	for b.Loop() {
-		c, err := NewFS("/proc").ThreadClocks(os.Getpid())
+		c, _, err := NewFS("/proc").ThreadClocks(os.Getpid(), nil)
 		if err != nil {
 			b.Fatal(err)
 		}

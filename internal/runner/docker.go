@@ -437,7 +437,7 @@ func (c *container) Times(ctx context.Context) (Times, error) {
 	c.mu.Lock()
 	living := c.group != nil
 	c.mu.Unlock()
-	return c.threads.timesOf(ctx, c.proc, c.pid, living, c.Usage)
+	return c.threads.of(ctx, c.proc, c.pid, living, c.Usage)
 }
 
 func (c *container) SetMemoryLimit(ctx context.Context, bytes int64) error {

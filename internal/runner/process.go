@@ -149,7 +149,7 @@ func (p *process) Times(ctx context.Context) (Times, error) {
 		living = false
 	default:
 	}
-	return p.threads.timesOf(ctx, p.proc, p.pid, living, p.Usage)
+	return p.threads.of(ctx, p.proc, p.pid, living, p.Usage)
 }
 
 func (p *process) SetMemoryLimit(ctx context.Context, bytes int64) error {

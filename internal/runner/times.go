@@ -23,47 +23,68 @@ type Times struct {
 	// Collector is what threads that collect used, and the VM Thread: Serial collects
 	// in it, and the other collectors do there what of a pause is not parallel.
 	Collector time.Duration
-	// Compiler and Service are what the JVM's compilers and its other threads used.
+	// Compiler and Service are what the JVM's compilers and its other threads used. Of
+	// a thread that has ended these three count what was last seen of it.
 	Compiler, Service time.Duration
-	// Application is what the process's other threads used. Of threads that have ended
-	// each of the four counts what was last seen of them.
-	Application time.Duration
 	// JVM says that threads of a JVM were seen. Without, the process is none, or has
 	// not begun to be.
 	JVM bool
 }
 
-// Rest is what no thread was seen to use: children of the process, threads that began
-// and ended between two readings, the last moments of others, and up to two ticks of
-// each thread. It is the application's, for the JVM's own threads live long.
-func (t Times) Rest() time.Duration {
-	return max(0, t.Group-t.Collector-t.Compiler-t.Service-t.Application)
+// Application is all that is left of the group's time: what threads of the application
+// used, those that have ended too, and children of the process; also the last moments of
+// ended threads of the JVM, and up to two ticks of each that lives.
+func (t Times) Application() time.Duration {
+	return max(0, t.Group-t.Collector-t.Compiler-t.Service)
 }
 
 // Since is what was used after an earlier reading.
 func (t Times) Since(a Times) Times {
 	return Times{Age: t.Age - a.Age, Group: t.Group - a.Group, Collector: t.Collector - a.Collector, Compiler: t.Compiler - a.Compiler,
-		Service: t.Service - a.Service, Application: t.Application - a.Application, JVM: t.JVM}
+		Service: t.Service - a.Service, JVM: t.JVM}
 }
 
 // threadTimes adds up what the threads of one process used, those that have ended too.
 type threadTimes struct {
 	mu    sync.Mutex
-	alive map[int]linux.ThreadClock
+	round int
+	alive map[int]seenThread
 	ended Times
 }
 
-// add takes a reading of all threads that live.
-func (t *threadTimes) add(clocks []linux.ThreadClock) Times {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	alive := make(map[int]linux.ThreadClock, len(clocks))
+type seenThread struct {
+	clock linux.ThreadClock
+	times int
+}
+
+// A thread has its maker's name at first. One that is the application's after certain
+// readings is read again in one of someRounds: an application of ten thousand threads
+// would else cost more than a trial may.
+const certain, someRounds = 3, 64
+
+// skips says that a thread need not be read.
+func (t *threadTimes) skips(tid int) bool {
+	seen, ok := t.alive[tid]
+	return ok && seen.times >= certain && tid%someRounds != t.round%someRounds && hotspot.KindOfThread(seen.clock.Name) == hotspot.ApplicationThread
+}
+
+// add takes a reading of threads, and which of those that were known live on unread.
+func (t *threadTimes) add(clocks []linux.ThreadClock, skipped []int) Times {
+	t.round++
+	alive := make(map[int]seenThread, len(clocks)+len(skipped))
+	for _, tid := range skipped {
+		alive[tid] = t.alive[tid]
+	}
 	for _, c := range clocks {
-		alive[c.TID] = c
+		seen := seenThread{clock: c, times: 1}
+		if was, ok := t.alive[c.TID]; ok && was.clock.StartTicks == c.StartTicks {
+			seen.times = was.times + 1
+		}
+		alive[c.TID] = seen
 	}
 	for tid, was := range t.alive {
-		if is, ok := alive[tid]; !ok || is.StartTicks != was.StartTicks {
-			t.ended.charge(was)
+		if is, ok := alive[tid]; !ok || is.clock.StartTicks != was.clock.StartTicks {
+			t.ended.charge(was.clock)
 		}
 	}
 	t.alive = alive
@@ -75,7 +96,7 @@ func (t *threadTimes) add(clocks []linux.ThreadClock) Times {
 	return sum
 }
 
-// charge adds what a thread used.
+// charge adds what a thread of the JVM used.
 func (t *Times) charge(c linux.ThreadClock) {
 	switch hotspot.KindOfThread(c.Name) {
 	case hotspot.CollectorThread:
@@ -87,23 +108,25 @@ func (t *Times) charge(c linux.ThreadClock) {
 		t.Compiler += c.Time
 	case hotspot.ServiceThread:
 		t.Service += c.Time
-	case hotspot.ApplicationThread:
-		t.Application += c.Time
+	case hotspot.ApplicationThread: // it is the rest
 	}
 }
 
-// timesOf reads the threads of a process first and what its group used right after, so
-// that what threads use meanwhile is part of both or of the rest.
-func (t *threadTimes) timesOf(ctx context.Context, proc linux.FS, pid int, living bool, usage func(context.Context) (Usage, error)) (Times, error) {
+// of reads the threads of a process, of which there are none once it has ended, and right
+// after them what its group used: that is never less.
+func (t *threadTimes) of(ctx context.Context, proc linux.FS, pid int, living bool, usage func(context.Context) (Usage, error)) (Times, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	var clocks []linux.ThreadClock
+	var skipped []int
 	if living {
 		var err error
-		clocks, err = proc.ThreadClocks(pid)
+		clocks, skipped, err = proc.ThreadClocks(pid, t.skips)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ESRCH) {
 			return Times{}, err
 		}
 	}
-	sum := t.add(clocks)
+	sum := t.add(clocks, skipped)
 	u, err := usage(ctx)
 	sum.Age, sum.Group = u.Age, u.CPUTime
 	return sum, err

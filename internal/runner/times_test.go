@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -9,27 +10,65 @@ import (
 
 // Threads that end, are renamed, or have the number of one that ended.
 func TestThreadTimes(t *testing.T) {
-	clock := func(tid int, name string, start uint64, ms int) linux.ThreadClock {
-		return linux.ThreadClock{TID: tid, Name: name, StartTicks: start, Time: time.Duration(ms) * time.Millisecond}
+	const ms = time.Millisecond
+	clock := func(tid int, name string, start uint64, n time.Duration) linux.ThreadClock {
+		return linux.ThreadClock{TID: tid, Name: name, StartTicks: start, Time: n * ms}
 	}
 	var times threadTimes
-	first := times.add([]linux.ThreadClock{clock(1, "java", 1, 10), clock(2, "java", 2, 20), clock(3, "C2 CompilerThre", 3, 30)})
-	if want := (Times{Application: 30 * time.Millisecond, Compiler: 30 * time.Millisecond}); first != want {
+	first := times.add([]linux.ThreadClock{clock(1, "java", 1, 10), clock(2, "java", 2, 20), clock(3, "C2 CompilerThre", 3, 30)}, nil)
+	if want := (Times{Compiler: 30 * ms}); first != want {
 		t.Errorf("%+v, want %+v", first, want)
 	}
 	// 2 has got its name; 3 has ended, and a worker of the application has its number.
-	second := times.add([]linux.ThreadClock{clock(1, "java", 1, 10), clock(2, "VM Thread", 2, 40), clock(3, "worker", 9, 50)})
-	if want := (Times{Application: 60 * time.Millisecond, Collector: 40 * time.Millisecond, Compiler: 30 * time.Millisecond, JVM: true}); second != want {
+	second := times.add([]linux.ThreadClock{clock(1, "java", 1, 10), clock(2, "VM Thread", 2, 40), clock(3, "worker", 9, 50)}, nil)
+	if want := (Times{Collector: 40 * ms, Compiler: 30 * ms, JVM: true}); second != want {
 		t.Errorf("%+v, want %+v", second, want)
 	}
-	second.Group = 150 * time.Millisecond
-	if rest := second.Rest(); rest != 20*time.Millisecond {
-		t.Errorf("rest %v", rest)
+	if second.Group = 150 * ms; second.Application() != 80*ms {
+		t.Errorf("application %v", second.Application())
 	}
-	if last := times.add(nil); last.Collector != second.Collector || last.Application != second.Application || last.Compiler != second.Compiler || !last.JVM {
-		t.Errorf("after the end %+v, before %+v", last, second)
+	for range 2 {
+		if last := times.add(nil, nil); last.Collector != 40*ms || last.Compiler != 30*ms || !last.JVM {
+			t.Errorf("after the end %+v", last)
+		}
 	}
-	if again := times.add(nil); again.Application != second.Application {
-		t.Errorf("counted twice: %+v", again)
+}
+
+// Of many threads of the application few are read at a time, each in its turn, and those
+// of the JVM always.
+func TestThreadTimesSkips(t *testing.T) {
+	const threads = 6400
+	var times threadTimes
+	all := []linux.ThreadClock{{TID: 1, Name: "VM Thread", StartTicks: 1}}
+	for i := range threads {
+		all = append(all, linux.ThreadClock{TID: 2 + i, Name: fmt.Sprint("worker-", i), StartTicks: 1})
+	}
+	read := map[int]int{}
+	look := func() int {
+		var clocks []linux.ThreadClock
+		var skipped []int
+		for _, c := range all {
+			if times.skips(c.TID) {
+				skipped = append(skipped, c.TID)
+				continue
+			}
+			read[c.TID]++
+			c.Time = time.Duration(read[1]) * time.Second
+			clocks = append(clocks, c)
+		}
+		if got := times.add(clocks, skipped); got.Collector != time.Duration(read[1])*time.Second {
+			t.Fatalf("%+v after %d readings", got, read[1])
+		}
+		return len(clocks)
+	}
+	for i := range certain + someRounds {
+		if n := look(); i >= certain && n != 1+threads/someRounds {
+			t.Fatalf("reading %d: %d threads", i, n)
+		}
+	}
+	for tid, n := range read {
+		if tid != 1 && n != certain+1 {
+			t.Fatalf("thread %d was read %d times", tid, n)
+		}
 	}
 }

@@ -46,7 +46,7 @@ func (r *Result) CollectorLoss(room time.Duration) (share float64, known bool) {
 		answers = float64(r.Load.OK)
 	}
 	beyond := (cost - room).Seconds() * answers
-	whole := max(r.Times.Group.Seconds(), r.Times.Age.Seconds()*oneProcessor(r.Limits.CPUs)*(1-r.Others))
+	whole := max(r.Times.Group.Seconds(), r.Times.Age.Seconds()*oneProcessor(r.Limits.CPUs, r.Others))
 	return min(1, max(0, beyond/whole)), true
 }
 

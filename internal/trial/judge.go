@@ -38,9 +38,9 @@ const (
 	//
 	// A collector that runs beside the application has no pauses to speak of. It
 	// took the time where threads waited for it for this share, or where its
-	// threads used this share of the application's processor time and as much of
-	// one processor, or of the quota if that is less: a collector that uses less
-	// leaves the application what it needs to run.
+	// threads used this share of its and the application's processor time and as much of
+	// one processor, or of the quota if that is less, as others left of it: a
+	// collector that uses less leaves the application what it needs to run.
 	ThrashingShare = 0.5
 	// StalledShare is the share of the time in which some task waited for
 	// memory (pressure stall information, "some") from which reclaim
@@ -139,13 +139,18 @@ func (e Evidence) AwaitShare() (float64, bool) {
 	return min(1, e.Awaiting.Seconds()/e.Window.Seconds()), true
 }
 
-// CollectorShare is the share of the application's processor time that its collector's
-// threads used, and whether it is known.
+// CollectorShare is what the collector's threads used of the processor time that they and
+// the application used, and whether it is known. Compilers are left out: they are busy
+// after a start, and then no more.
 func (e Evidence) CollectorShare() (float64, bool) {
-	if e.Times == nil || e.Times.Group <= 0 {
+	if e.Times == nil {
 		return 0, false
 	}
-	return min(1, e.Times.Collector.Seconds()/e.Times.Group.Seconds()), true
+	both := e.Times.Collector + e.Times.Application()
+	if both <= 0 {
+		return 0, false
+	}
+	return e.Times.Collector.Seconds() / both.Seconds(), true
 }
 
 // collecting is the share of the time that collections took, in whichever way, and
@@ -155,18 +160,22 @@ func (e Evidence) collecting() (float64, bool) {
 	awaited, _ := e.AwaitShare()
 	used, worked := e.CollectorShare()
 	if used > 0 && e.Window > 0 {
-		used = min(used, e.Times.Collector.Seconds()/(e.Window.Seconds()*oneProcessor(e.CPUs)))
+		used = min(used, e.Times.Collector.Seconds()/(e.Window.Seconds()*oneProcessor(e.CPUs, e.Others)))
 	}
 	return max(pauses, awaited, used), paused || worked
 }
 
-// oneProcessor is how much of one processor a thread can have under a quota; 0 is none.
-func oneProcessor(quota float64) float64 {
+// oneProcessor is how much of one processor a thread could have under a quota, 0 for none,
+// where others took this share of all processors.
+func oneProcessor(quota, others float64) float64 {
 	if quota <= 0 {
-		return 1
+		quota = 1
 	}
-	return min(1, quota)
+	return min(1, quota) * max(leastLeft, 1-others)
 }
+
+// leastLeft is the least share of a processor that is taken to be left by others.
+const leastLeft = 0.05
 
 // StallShare is the share of the window in which some task waited for memory,
 // and whether it is known.
@@ -340,7 +349,7 @@ func (e Evidence) shares(v Verdict) []string {
 		lines = append(lines, "time in garbage collection is unknown: the JVM keeps no performance data")
 	}
 	if used, ok := e.CollectorShare(); ok && v != Passed && used >= innocentGC {
-		lines = append(lines, fmt.Sprintf("the collector's threads used %.0f %% of the application's processor time", 100*used))
+		lines = append(lines, fmt.Sprintf("the collector's threads used %.0f %% of the processor time of collector and application", 100*used))
 	}
 	if a, ok := e.AwaitShare(); ok && a >= innocentGC && v != Passed {
 		lines = append(lines, fmt.Sprintf("threads waited for the collector to free some heap for %.0f %% of the time", 100*a))

@@ -59,7 +59,7 @@ func TestJudge(t *testing.T) {
 		{"a concurrent collector takes the processor", func(e *Evidence) {
 			loaded(e, 100, 0)
 			e.Times = &runner.Times{JVM: true, Group: 10 * time.Second, Collector: 6 * time.Second}
-		}, Thrashing, "the collector's threads used 60 % of the application's processor time", false},
+		}, Thrashing, "the collector's threads used 60 % of the processor time of collector and application", false},
 		{"threads wait for a concurrent collector", func(e *Evidence) {
 			loaded(e, 100, 0)
 			d := 7 * time.Second
@@ -69,6 +69,10 @@ func TestJudge(t *testing.T) {
 			loaded(e, 100, 0)
 			e.CPUs, e.Times = 0.5, &runner.Times{JVM: true, Group: 5 * time.Second, Collector: 3 * time.Second}
 		}, Thrashing, "used 60 %", false},
+		{"others leave a fifth of the machine", func(e *Evidence) {
+			loaded(e, 100, 0)
+			e.Others, e.Times = 0.8, &runner.Times{JVM: true, Group: 3 * time.Second, Collector: 1600 * time.Millisecond}
+		}, Thrashing, "used 53 %", false},
 		{"a collector is the most of nearly nothing", func(e *Evidence) {
 			loaded(e, 100, 0)
 			e.Times = &runner.Times{JVM: true, Group: 500 * time.Millisecond, Collector: 400 * time.Millisecond}
