@@ -50,6 +50,9 @@ type Spec struct {
 	SLO  SLO
 	// Baseline is what the SLO's ratios compare with; nil leaves them out.
 	Baseline *Measured
+	// Idle is how long an application that is ready is left alone before the load, to see
+	// what it uses when it has nothing to do (Result.IdleCPUs); 0 is not at all.
+	Idle time.Duration
 	// Probe asks the load's targets before the load.
 	Probe bool
 	// JavaHome and Files are dropped from the page cache before the start
@@ -143,6 +146,11 @@ type Result struct {
 	MajorFaults, DirectBytes int64 `json:",omitempty"`
 	Throttled                time.Duration
 	CPUTime                  time.Duration
+	// IdleCPUs is how many processors the application used while it was left alone, of
+	// what others and its quota left it of one: its own threads and its collector, without
+	// compilers, which are busy after a start. nil where it was not left alone, or no JVM
+	// was seen.
+	IdleCPUs *float64 `json:",omitempty"`
 	// LoadCPUTime is the processor time that the application used during the
 	// measured load; 0 without load.
 	LoadCPUTime time.Duration `json:",omitempty"`
@@ -228,6 +236,7 @@ type run struct {
 	ended   bool
 	load    *load.Result
 	warmup  int64 // requests
+	idle    *float64
 	window  window
 	end     *footprint.Footprint
 	growth  []Growth
@@ -319,6 +328,9 @@ func (t *run) phases(ctx context.Context) error {
 		t.closeWindow(ctx)
 		return err
 	}
+	if err := t.idleFor(ctx, t.spec.Idle); err != nil {
+		return err
+	}
 	if t.spec.Probe {
 		if err := t.spec.Loader.Probe(ctx); err != nil {
 			return err
@@ -339,6 +351,32 @@ func (t *run) phases(ctx context.Context) error {
 	t.load = &l
 	t.closeWindow(ctx)
 	return err
+}
+
+// idleSlices are the parts of the idle time: the one with the least use counts, for what
+// is left of a start ends, and threads that spin never do.
+const idleSlices = 3
+
+// idleFor leaves the application alone, and sees what it uses.
+func (t *run) idleFor(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return nil
+	}
+	for range idleSlices {
+		t.sampler.begin(ctx)
+		if err := sleep(ctx, d/idleSlices); err != nil {
+			return err
+		}
+		w := t.sampler.end(ctx)
+		if w.times == nil || w.length <= 0 {
+			continue
+		}
+		used := (w.times.Group - w.times.Compiler).Seconds() / (w.length.Seconds() * oneProcessor(t.spec.Limits.CPUs, w.others))
+		if used = max(0, used); t.idle == nil || used < *t.idle {
+			t.idle = &used
+		}
+	}
+	return nil
 }
 
 // expected is about how long the measured load takes at least; 0 is not known. The same
@@ -466,7 +504,7 @@ func (t *run) result(u runner.Usage) *Result {
 		Collections: e.Collections, RefaultBytes: e.RefaultBytes, Throttled: u.Throttled, CPUTime: u.CPUTime,
 		Exit: e.Exit, Ended: e.Ended, Peak: t.sampler.peak, End: t.end, Stat: u.Stat, Log: e.Log.LastLines,
 		Narrow: e.NarrowMiss(), Broken: e.Broken, Others: e.Others, UnpaidBytes: t.sampler.unpaid(), Growth: t.growth,
-		CodeCacheFull: e.Log.CodeCacheFull, Times: e.Times, MajorFaults: e.MajorFaults, DirectBytes: e.DirectBytes,
+		CodeCacheFull: e.Log.CodeCacheFull, Times: e.Times, IdleCPUs: t.idle, MajorFaults: e.MajorFaults, DirectBytes: e.DirectBytes,
 	}
 	if t.load != nil {
 		res.LoadCPUTime = t.window.cpu
