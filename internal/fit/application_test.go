@@ -94,7 +94,7 @@ func TestUsersPropertiesCloseLevers(t *testing.T) {
 			config.Allow = []Mark{Framework}
 		}
 		config.Java.Version = "25.0.3"
-		open, ok, reason := tomcatLever().open(config.search(nil).Facts)
+		open, ok, reason := tomcatLever().open(config.Search(nil).Facts)
 		if ok != (c.closed == "") || !strings.Contains(reason, c.closed) {
 			t.Errorf("%s: open %v, %q; want %q", name, ok, reason, c.closed)
 		}
@@ -127,7 +127,7 @@ func TestFrameworksAreFoundByTheirClasses(t *testing.T) {
 		config := Config{Command: command, Dir: dir, Levers: Levers}
 		config.Java.Version = "17.0.15"
 		config.Allow = []Mark{Framework}
-		if _, ok, reason := tomcatLever().open(config.search(nil).Facts); ok != want {
+		if _, ok, reason := tomcatLever().open(config.Search(nil).Facts); ok != want {
 			t.Errorf("%s: %v %s", path, ok, reason)
 		}
 	}

@@ -2,7 +2,7 @@ package fit
 
 import (
 	"fmt"
-	"math"
+	"time"
 
 	"tare.dev/tare/internal/trial"
 )
@@ -46,26 +46,61 @@ func (s *Search) slowElsewhere(t Trial) bool {
 }
 
 // memoryCost is the share of its speed that memory took from a trial, and whether that
-// is known: reclaim, and collections beyond those that there are with room. Both are of
-// the time in which the application stood still, or some thread of it did: with several
-// threads it is no less than what was lost.
+// is known: reclaim, and collections beyond those that there are with room. Collections
+// take it by stopping the application, which their pauses tell; by having it wait for
+// heap; and by the processor time of the collector's threads, which is all that tells of
+// one that runs beside the application, or of a JVM without performance data. A pause is
+// processor time too, so of the three the largest counts, and not their sum. Pauses and
+// reclaim are of the time in which the application stood still, or some thread of it did:
+// with several threads it is no less than what was lost.
 func (s *Search) memoryCost(t Trial) (cost float64, known bool) {
 	r := t.Result
-	if r == nil || r.GCShare == nil {
+	if r == nil {
 		return 0, false
 	}
-	collecting := 1 - (1-*r.GCShare)/(1-min(0.99, s.roomyGC(t)))
-	return math.Max(0, collecting) + r.ReclaimShare, true
+	worked, measured := r.CollectorLoss(s.roomyCollector(t))
+	if !measured && r.GCShare == nil {
+		return 0, false
+	}
+	paused, awaited := 0.0, 0.0
+	if r.GCShare != nil {
+		paused = 1 - (1-*r.GCShare)/(1-min(0.99, s.roomyGC(t)))
+	}
+	if r.AwaitShare != nil {
+		awaited = *r.AwaitShare
+	}
+	return max(0, worked, paused, awaited) + r.ReclaimShare, true
 }
 
-// roomyGC is the share of the time in collections where memory abounds: the least of
-// the trials with the same setup at this limit or a larger one, and of the baselines.
+// roomyGC is the share of the time in collections where memory abounds.
 func (s *Search) roomyGC(t Trial) float64 {
-	least := *t.Result.GCShare
+	return s.leastWithRoom(t, func(r *trial.Result) (float64, bool) {
+		if r.GCShare == nil {
+			return 0, false
+		}
+		return *r.GCShare, true
+	})
+}
+
+// roomyCollector is what the collector's threads use for an answer where memory abounds.
+func (s *Search) roomyCollector(t Trial) time.Duration {
+	return time.Duration(s.leastWithRoom(t, func(r *trial.Result) (float64, bool) {
+		cost, measured := r.CollectorCost()
+		return float64(cost), measured
+	}))
+}
+
+// leastWithRoom is the least of a number in the trials with the same setup at this limit
+// or a larger one, in the baselines, and in the trial itself.
+func (s *Search) leastWithRoom(t Trial, number func(*trial.Result) (float64, bool)) float64 {
+	least, _ := number(t.Result)
 	for _, o := range s.found.Trials {
 		same := o.Phase == PhaseBaseline || o.LimitBytes >= t.LimitBytes && o.Setup.Same(t.Setup)
-		if same && o.Passed && o.Result != nil && o.Result.GCShare != nil {
-			least = min(least, *o.Result.GCShare)
+		if !same || !o.Passed || o.Result == nil {
+			continue
+		}
+		if n, known := number(o.Result); known {
+			least = min(least, n)
 		}
 	}
 	return least

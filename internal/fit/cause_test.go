@@ -2,7 +2,10 @@ package fit
 
 import (
 	"testing"
+	"time"
 
+	"tare.dev/tare/internal/load"
+	"tare.dev/tare/internal/runner"
 	"tare.dev/tare/internal/trial"
 )
 
@@ -21,6 +24,19 @@ func TestSlowElsewhere(t *testing.T) {
 	unknown := slow(trial.TooSlow, 50, 0.9, 0, 0)
 	unknown.Result.GCShare = nil
 	bar := made(PhaseBaseline, Setup{}, 1024, 0.03, 0)
+	bar.Result.Load, bar.Result.Times = &load.Result{OK: 1000}, &runner.Times{Age: 10 * time.Second, Group: 10 * time.Second, Collector: time.Second, JVM: true}
+	// collector spoils a trial by what its collector's threads used in the same time.
+	collector := func(tr Trial, used time.Duration) Trial {
+		tr.Result.Load, tr.Result.Times = bar.Result.Load, &runner.Times{Age: 10 * time.Second, Group: 10 * time.Second, Collector: used, JVM: true}
+		return tr
+	}
+	blind := func(used time.Duration) Trial {
+		tr := collector(slow(trial.TooSlow, 50, 0.9, 0, 0), used)
+		tr.Result.GCShare = nil
+		return tr
+	}
+	waiting := slow(trial.TooSlow, 50, 0.9, 0.03, 0)
+	waiting.Result.AwaitShare = share(0.3)
 	for _, c := range []struct {
 		name string
 		t    Trial
@@ -37,6 +53,10 @@ func TestSlowElsewhere(t *testing.T) {
 		{"killed", slow(trial.OOMKilled, 50, 0.9, 0.03, 0), false},
 		{"failed requests", slow(trial.Errors, 50, 0.9, 0.03, 0), false},
 		{"no performance data", unknown, false},
+		{"no performance data, its threads collected as with room", blind(time.Second + 200*time.Millisecond), true},
+		{"no performance data, its threads collected twice as much", blind(2 * time.Second), false},
+		{"no pauses, but a concurrent collector took two tenths more", collector(slow(trial.TooSlow, 50, 0.9, 0.03, 0), 3*time.Second), false},
+		{"no pauses, but threads wait for heap", waiting, false},
 	} {
 		s := &Search{bar: &bar, found: Found{Trials: []Trial{bar}}}
 		if got := s.slowElsewhere(c.t); got != c.want {

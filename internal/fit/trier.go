@@ -101,8 +101,14 @@ func (a Attempt) Limit(spec *trial.Spec) {
 			spec.ReadyTimeout = late
 		}
 		spec.Patience = max(patience*b.Start, minPatience)
+	} else if !spec.Job && spec.Loader != nil && !spec.Work.Due { // else the load begins with readiness
+		spec.Idle = idleTime
 	}
 }
+
+// idleTime is how long a baseline is left alone before its load, to see whether it burns
+// processor time when it has nothing to do.
+const idleTime = 1200 * time.Millisecond
 
 // slowestWork is how many times as long as the baseline had a trial may take for its
 // work: beyond that it is too slow by any objective.

@@ -44,11 +44,26 @@ func (s *Search) costBound(with, over Setup) (bound float64, known bool) {
 // costRatio is the cost of the same work with a setup over that with another, by
 // geometric means.
 func (s *Search) costRatio(with, over Setup) (ratio float64, known bool) {
+	if s.burnsIdle() {
+		return 0, false
+	}
 	is, was := s.costs(with), s.costs(over)
 	if len(is) == 0 || len(was) == 0 {
 		return 0, false
 	}
 	return math.Exp(mean(is) - mean(was)), true
+}
+
+// idleBurn is how many processors an application may use when it has nothing to do, for
+// processor time to tell what its work costs.
+const idleBurn = 0.2
+
+// burnsIdle says that the application as given uses processors when it has nothing to do,
+// as threads that spin do: what the same work costs then depends on how long it takes, so
+// wall time decides.
+func (s *Search) burnsIdle() bool {
+	base := s.found.Baseline.Result
+	return base != nil && base.IdleCPUs != nil && *base.IdleCPUs > idleBurn
 }
 
 // costDeviation is the standard deviation of the logarithms of what the same work costs

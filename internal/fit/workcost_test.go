@@ -18,6 +18,19 @@ func costing(s Setup, phase Phase, seconds float64) Trial {
 		Result: &trial.Result{Load: l, LoadCPUTime: time.Duration(seconds * float64(time.Second))}}}
 }
 
+// Where threads spin when there is nothing to do, processor time tells nothing of work.
+func TestIdleBurn(t *testing.T) {
+	c1 := Setup{Options: []string{"-XX:TieredStopAtLevel=1"}}
+	s := &Search{found: Found{Trials: []Trial{costing(Setup{}, PhaseBaseline, 68), costing(c1, PhaseLever, 42)}}}
+	s.found.Baseline = s.found.Trials[0]
+	for used, want := range map[float64]bool{0: true, 0.19: true, 0.21: false, 1: false} {
+		s.found.Baseline.Result.IdleCPUs = &used
+		if _, known := s.costRatio(c1, Setup{}); known != want {
+			t.Errorf("%g processors used by idling: known %v, want %v", used, known, want)
+		}
+	}
+}
+
 // The figures are processor seconds for the same 4000 requests of a Spring Boot service.
 func TestCostBound(t *testing.T) {
 	c1, extracted := Setup{Options: []string{"-XX:TieredStopAtLevel=1"}}, Setup{Jar: "app.jar"}

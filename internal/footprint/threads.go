@@ -4,7 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"sort"
-	"strings"
+
+	"tare.dev/tare/internal/hotspot"
 )
 
 // namedThreads is how many threads are listed by name.
@@ -112,15 +113,12 @@ func (s *scan) standsOn(g span) int {
 	return 0
 }
 
-// threadKind is the id of the part that a thread belongs to. It tells the JVM's own threads by their names (JDK:
-// src/hotspot/share/gc/shared/workerThread.cpp and others).
+// threadKind is the id of the part that a thread belongs to, by its name.
 func threadKind(name string) string {
-	switch {
-	case strings.HasPrefix(name, "VM "):
+	switch hotspot.KindOfThread(name) {
+	case hotspot.OperationsThread, hotspot.ServiceThread:
 		return partVMThreads
-	case strings.HasPrefix(name, "G1 "), strings.HasPrefix(name, "GC "), strings.HasPrefix(name, "GC_"),
-		strings.HasPrefix(name, "ParGC"), strings.HasPrefix(name, "CMS"), strings.HasPrefix(name, "Concurrent"),
-		strings.HasPrefix(name, "Gang worker"), strings.HasPrefix(name, "Z"), strings.HasPrefix(name, "Shenandoah"):
+	case hotspot.CollectorThread:
 		return PartGCThreads
 	}
 	return partNative

@@ -173,6 +173,9 @@ type PerfCounters struct {
 	// SafepointTime is how long the application was stopped, for collections or
 	// anything else; ApplicationTime is how long it ran.
 	SafepointTime, ApplicationTime time.Duration
+	// Cause is why the collection that runs at the moment was begun, such as
+	// "Allocation Stall"; "No GC" between collections.
+	Cause string
 	// LoadedClasses and UnloadedClasses count from the start of the JVM.
 	LoadedClasses, UnloadedClasses int64
 }
@@ -188,6 +191,18 @@ func (c PerfCounters) GCTime() time.Duration {
 		sum = addDuration(sum, g.Time)
 	}
 	return sum
+}
+
+// AwaitsHeap says that threads wait for the collection that runs, since the heap has no
+// room for what they allocate, although the collector is one that runs beside them: ZGC's
+// allocation stalls, and Shenandoah's degenerated and full collections (JDK:
+// src/hotspot/share/gc/shared/gcCause.cpp). No JVM counts those where it can be read from
+// outside.
+func (c PerfCounters) AwaitsHeap() bool {
+	if len(c.Collectors) == 0 {
+		return false
+	}
+	return c.Cause == "Allocation Stall" || c.Cause == "Allocation Failure" && strings.HasPrefix(c.Collectors[0].Name, "Shenandoah")
 }
 
 // GCCount is the number of collections of all collectors together.
@@ -212,6 +227,7 @@ func (p *PerfData) Counters() PerfCounters {
 		VMName:          p.Texts["java.property.java.vm.name"],
 		Command:         p.Texts["sun.rt.javaCommand"],
 		Policy:          p.Texts["sun.gc.policy.name"],
+		Cause:           p.Texts["sun.gc.cause"],
 		SafepointTime:   p.ticks("sun.rt.safepointTime"),
 		ApplicationTime: p.ticks("sun.rt.applicationTime"),
 		LoadedClasses:   max(0, addBytes(p.long("java.cls.loadedClasses"), p.long("java.cls.sharedLoadedClasses"))),

@@ -28,6 +28,9 @@ func FuzzParseSmallFiles(f *testing.F) {
 		if n, err := ParseCgroupValue(strings.NewReader(s)); err == nil && n < 0 && strings.TrimSpace(s) != "max" {
 			t.Fatalf("value %d of %q", n, s)
 		}
+		if c, err := parseThreadClock([]byte(s)); c.Time < 0 || err != nil && c != (ThreadClock{}) {
+			t.Fatalf("%+v with error %v", c, err)
+		}
 		if b, err := parseBirth(strings.NewReader(s)); err != nil && b != (Birth{}) {
 			t.Fatalf("%+v with error %v", b, err)
 		}

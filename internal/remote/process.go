@@ -119,6 +119,11 @@ func (p *process) Usage(ctx context.Context) (runner.Usage, error) {
 	return ask[runner.Usage](ctx, p, "usage", procRequest{p.id})
 }
 
+// Times reads the processor time of the group and of the process's threads.
+func (p *process) Times(ctx context.Context) (runner.Times, error) {
+	return ask[runner.Times](ctx, p, "times", procRequest{p.id})
+}
+
 // Footprint has the process weighed where it runs.
 func (p *process) Footprint(ctx context.Context) (*footprint.Footprint, error) {
 	text, err := ask[json.RawMessage](ctx, p, "footprint", procRequest{p.id})

@@ -309,7 +309,7 @@ func TestRefused(t *testing.T) {
 		status                     int
 		says                       string
 	}{
-		"version":  {token, "1", "/call/machine", "{}", http.StatusUpgradeRequired, "the agent speaks version " + remote.Version},
+		"version":  {token, "other", "/call/machine", "{}", http.StatusUpgradeRequired, "the agent speaks version " + remote.Version},
 		"token":    {token[1:], remote.Version, "/call/machine", "{}", http.StatusUnauthorized, "token"},
 		"too long": {token, remote.Version, "/call/file", `{"Name":"` + strings.Repeat("x", 5<<20) + `"}`, http.StatusBadRequest, "too large"},
 		"no JSON":  {token, remote.Version, "/call/file", "x", http.StatusBadRequest, "invalid"},

@@ -60,6 +60,7 @@ func NewServer(r runner.Runner, token string) (*Server, error) {
 // handleProcesses serves the methods of runner.Process.
 func (s *Server) handleProcesses() {
 	handle(s, "usage", maxCall, ofProcess(s, func(ctx context.Context, p runner.Process) (runner.Usage, error) { return p.Usage(ctx) }))
+	handle(s, "times", maxCall, ofProcess(s, func(ctx context.Context, p runner.Process) (runner.Times, error) { return p.Times(ctx) }))
 	handle(s, "footprint", maxCall, ofProcess(s, func(ctx context.Context, p runner.Process) (*footprint.Footprint, error) { return p.Footprint(ctx) }))
 	handle(s, "counters", maxCall, ofProcess(s, func(ctx context.Context, p runner.Process) (runner.Counters, error) { return p.Counters(ctx) }))
 	handle(s, "status", maxCall, ofProcess(s, func(ctx context.Context, p runner.Process) (linux.Status, error) { return p.Status(ctx) }))

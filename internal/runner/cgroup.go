@@ -130,11 +130,28 @@ func (c *Cgroup) Start(ctx context.Context, spec Spec) (Process, error) {
 	}
 	spec.Cold.drop()
 	p, err := start(spec, g)
+	if v1, ok := g.(*v1Group); ok && noBirthplace(err) {
+		// A kernel or a filter that has no clone3(2): pressure is not worth a process.
+		if had, dropErr := v1.dropTwin(); had && dropErr == nil {
+			p, err = start(spec, g)
+		}
+	}
 	if err != nil {
 		defer g.release()
 		return nil, also(err, destroy(g.dirs()))
 	}
 	return p, nil
+}
+
+// noBirthplace says that a process may not have been started for being made in a group
+// of cgroup v2.
+func noBirthplace(err error) bool {
+	for _, e := range []error{syscall.ENOSYS, syscall.EINVAL, syscall.EPERM, syscall.EACCES, syscall.EBUSY, syscall.EOPNOTSUPP, syscall.E2BIG} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
 }
 
 // Close moves this process back to the group that NewCgroup found it in, if it

@@ -406,3 +406,40 @@ func BenchmarkStart(b *testing.B) {
 	b.ReportMetric(starting.Seconds()*1e3/float64(b.N), "ms-start/op")
 	b.ReportMetric(closing.Seconds()*1e3/float64(b.N), "ms-close/op")
 }
+
+// On v1, where the hierarchy of v2 is mounted beside and counts pressure, a group has a
+// twin in it: it tells pressure, and is gone with the group.
+func TestTwin(t *testing.T) {
+	g, controller := memoryGroup(t)
+	own, mounted := g.Dirs[""]
+	if controller == "" || !mounted {
+		t.Skip("no hierarchy of cgroup v2 beside that of v1")
+	}
+	if _, err := linux.ReadCgroupPressure(own, "memory.pressure"); err != nil {
+		t.Skip(err)
+	}
+	r := newCgroup(t, "")
+	p, err := r.Start(t.Context(), runner.Spec{Args: []string{"sleep", "1000"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	twins := func() []string {
+		found, err := filepath.Glob(filepath.Join(own, fmt.Sprintf("tare-*-%d-*", os.Getpid())))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return found
+	}
+	if u, err := p.Usage(t.Context()); err != nil || u.Stalled == nil {
+		t.Errorf("%+v, %v", u, err)
+	}
+	if got := twins(); len(got) != 1 {
+		t.Errorf("twins %v", got)
+	}
+	if err := p.Close(); err != nil {
+		t.Error(err)
+	}
+	if got := twins(); len(got) != 0 {
+		t.Errorf("left: %v", got)
+	}
+}

@@ -14,8 +14,17 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"tare.dev/tare/internal/linux"
 )
+
+// twin is the key of the group in the hierarchy of cgroup v2, as in linux.Group.Dirs.
+// Where that is mounted beside those of v1, as systemd's "hybrid" machines have it, it has
+// no controllers, but the kernel counts pressure for its groups, which v1 has none of: the
+// group in it has the same processes, and tells how long they waited for memory
+// (Documentation/accounting/psi.rst).
+const twin = ""
 
 // v1 makes groups in the hierarchies of cgroup v1
 // (Documentation/admin-guide/cgroup-v1/).
@@ -49,8 +58,27 @@ func (c *Cgroup) useV1(g *linux.Group, opts CgroupOptions) error {
 		c.own = append(c.own, own)
 		c.roots = append(c.roots, root)
 	}
+	if own, ok := g.Dirs[twin]; ok {
+		h.parents[twin] = twinParent(own, g, opts)
+		c.own = append(c.own, own)
+		c.roots = append(c.roots, g.Top(twin))
+	}
 	c.hierarchy = h
 	return nil
+}
+
+// twinParent is where twins are made; "" where that cannot be done, or does not help. It
+// is in this process's own group, or where the parent of groups is given and there too, in
+// that.
+func twinParent(own string, g *linux.Group, opts CgroupOptions) string {
+	if dir, ok := g.Dir(twin, opts.Parent); ok && opts.Parent != "" && isDir(dir) {
+		own = dir
+	}
+	top := filepath.Join(own, "cgroup.procs")
+	if _, err := linux.ReadCgroupPressure(own, "memory.pressure"); err != nil || unix.Access(top, unix.W_OK) != nil {
+		return ""
+	}
+	return own
 }
 
 func isDir(path string) bool {
@@ -68,6 +96,7 @@ type v1Group struct {
 	dir     map[string]string // by controller; two controllers may share one
 	own     map[string]string // where the process that starts it comes from
 	entered []string          // directories that the thread must go back to
+	birthplace
 }
 
 func (h *v1) create(name string, l Limits) (group, error) {
@@ -79,6 +108,9 @@ func (h *v1) create(name string, l Limits) (group, error) {
 		controllers = append(controllers, "cpuset")
 	}
 	g := &v1Group{dir: map[string]string{}, own: map[string]string{}}
+	if h.parents[twin] != "" {
+		controllers = append(controllers, twin)
+	}
 	var made []string
 	err := func() error {
 		for _, c := range controllers {
@@ -190,8 +222,15 @@ func (g *v1Group) setMemoryLimit(bytes int64) error {
 // enter moves the calling thread, not the process, so that its child is born
 // inside. Memory goes on being charged to the group of the process's main
 // thread, and the child's from its exec on to the child's own.
-func (g *v1Group) enter(*exec.Cmd) error {
+func (g *v1Group) enter(cmd *exec.Cmd) error {
 	for c, dir := range g.dir {
+		if c == twin {
+			// A thread of this process cannot be there alone: the child is born in it.
+			if err := g.cloneInto(cmd, dir); err != nil {
+				return err
+			}
+			continue
+		}
 		if slices.Contains(g.entered, g.own[c]) {
 			continue // of the same hierarchy as another controller
 		}
@@ -211,7 +250,21 @@ func (g *v1Group) leave() error {
 		}
 	}
 	g.entered = nil
+	if g.fd != nil {
+		failed = also(failed, g.fd.Close())
+		g.fd = nil
+	}
 	return failed
+}
+
+// dropTwin removes the twin of a group that nothing runs in yet, where it has one.
+func (g *v1Group) dropTwin() (had bool, err error) {
+	dir, had := g.dir[twin]
+	if !had {
+		return false, nil
+	}
+	delete(g.dir, twin)
+	return true, removeTrees([]string{dir}, killTime)
 }
 
 func (g *v1Group) dirs() []string {
@@ -236,7 +289,10 @@ func (g *v1Group) usage() (Usage, error) {
 		}
 		u.Throttled = time.Duration(stat["throttled_time"])
 	}
-	return u, nil
+	if dir, ok := g.dir[twin]; ok {
+		u.Stalled, err = stalled(dir)
+	}
+	return u, err
 }
 
 // readMemory reads what both versions tell.

@@ -179,7 +179,21 @@ func (h *v2) close() error {
 type v2Group struct {
 	held
 	dir string
-	fd  *os.File
+	birthplace
+}
+
+// birthplace is a group that the kernel makes a process inside of (clone3(2),
+// CLONE_INTO_CGROUP, Linux 5.7).
+type birthplace struct{ fd *os.File }
+
+func (b *birthplace) cloneInto(cmd *exec.Cmd, dir string) error {
+	fd, err := os.OpenFile(dir, unix.O_PATH|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return err
+	}
+	b.fd = fd
+	cmd.SysProcAttr.UseCgroupFD, cmd.SysProcAttr.CgroupFD = true, int(fd.Fd())
+	return nil
 }
 
 func (h *v2) create(name string, l Limits) (group, error) {
@@ -244,17 +258,7 @@ func (g *v2Group) setMemoryLimit(bytes int64) error {
 	return nil
 }
 
-// enter has the kernel make the process inside the group (clone3(2),
-// CLONE_INTO_CGROUP, Linux 5.7).
-func (g *v2Group) enter(cmd *exec.Cmd) error {
-	fd, err := os.OpenFile(g.dir, unix.O_PATH|unix.O_DIRECTORY, 0)
-	if err != nil {
-		return err
-	}
-	g.fd = fd
-	cmd.SysProcAttr.UseCgroupFD, cmd.SysProcAttr.CgroupFD = true, int(fd.Fd())
-	return nil
-}
+func (g *v2Group) enter(cmd *exec.Cmd) error { return g.cloneInto(cmd, g.dir) }
 
 func (g *v2Group) leave() error {
 	if g.fd == nil {
@@ -279,12 +283,18 @@ func (g *v2Group) usage() (Usage, error) {
 	// Without a quota there is no throttled_usec.
 	u.CPUTime = time.Duration(cpu["usage_usec"]) * time.Microsecond
 	u.Throttled = time.Duration(cpu["throttled_usec"]) * time.Microsecond
-	pressure, err := linux.ReadCgroupPressure(g.dir, "memory.pressure")
+	u.Stalled, err = stalled(g.dir)
+	return u, err
+}
+
+// stalled is Usage.Stalled of a group of cgroup v2.
+func stalled(dir string) (*time.Duration, error) {
+	pressure, err := linux.ReadCgroupPressure(dir, "memory.pressure")
 	switch {
 	case err == nil:
-		u.Stalled = &pressure.Some
-	case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.EOPNOTSUPP):
-		return u, err
+		return &pressure.Some, nil
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.EOPNOTSUPP):
+		return nil, nil
 	}
-	return u, nil
+	return nil, err
 }

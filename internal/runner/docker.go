@@ -498,6 +498,13 @@ func (c *container) read() (u Usage, living bool, err error) {
 	return c.last, true, nil
 }
 
+func (c *container) Times(ctx context.Context) (Times, error) {
+	c.mu.Lock()
+	living := c.group != nil
+	c.mu.Unlock()
+	return c.threads.of(ctx, c.proc, c.pid, living, c.Usage)
+}
+
 func (c *container) SetMemoryLimit(ctx context.Context, bytes int64) error {
 	if err := cmp.Or(ctx.Err(), checkMemory(bytes)); err != nil {
 		return err

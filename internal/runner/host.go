@@ -129,10 +129,6 @@ func (thisHost) Machine(ctx context.Context) (Machine, error) {
 	return m, nil
 }
 
-// userHZ is the unit of /proc/stat: 100 on every architecture that Go builds
-// Linux programs for (include/asm-generic/param.h).
-const userHZ = 100
-
 // Busy reads /proc/stat (proc_stat(5)). Interrupts are left out: those of the
 // load's own packets cannot be told from others.
 func (thisHost) Busy(ctx context.Context) (Busy, error) {
@@ -156,7 +152,7 @@ func (thisHost) Busy(ctx context.Context) (Busy, error) {
 		if err != nil || n < 0 {
 			return Busy{}, fmt.Errorf("%s: %.100q", name, first)
 		}
-		b.All += time.Duration(n) * time.Second / userHZ
+		b.All += time.Duration(n) * time.Second / linux.UserHZ
 	}
 	var now unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {

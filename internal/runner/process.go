@@ -142,6 +142,16 @@ func (p *process) Usage(ctx context.Context) (Usage, error) {
 	return u, nil
 }
 
+func (p *process) Times(ctx context.Context) (Times, error) {
+	living := true
+	select {
+	case <-p.ended: // its id may be another's
+		living = false
+	default:
+	}
+	return p.threads.of(ctx, p.proc, p.pid, living, p.Usage)
+}
+
 func (p *process) SetMemoryLimit(ctx context.Context, bytes int64) error {
 	if err := cmp.Or(ctx.Err(), checkMemory(bytes)); err != nil {
 		return err

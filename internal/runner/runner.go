@@ -89,8 +89,8 @@ type Usage struct {
 	// Throttled is how long the CPU quota held the group back.
 	Throttled time.Duration
 	// Stalled is how long some process of the group waited for memory
-	// (pressure, "some"); nil where the kernel does not tell (cgroup v1, or
-	// no PSI).
+	// (pressure, "some"); nil where the kernel does not tell (no PSI, or
+	// cgroup v1 without a v2 hierarchy beside it).
 	Stalled *time.Duration
 }
 
@@ -112,6 +112,9 @@ type Counters struct {
 	// their number, both since the JVM's start.
 	GCTime  time.Duration
 	GCCount int64
+	// AwaitsHeap says that at this moment threads wait for a concurrent collector
+	// (hotspot.PerfCounters).
+	AwaitsHeap bool
 }
 
 // Preparer is a Runner with more to do before a trial than to start its process.
@@ -127,6 +130,10 @@ type Process interface {
 	// Usage reads the group. It works after the process ended, until Close;
 	// from then on the error wraps os.ErrClosed.
 	Usage(ctx context.Context) (Usage, error)
+	// Times reads the processor time of the group, and by kind of thread that of
+	// the process; as Usage it works until Close. A thread is read in some ten
+	// microseconds: who asks often bounds what it costs.
+	Times(ctx context.Context) (Times, error)
 	// Footprint weighs the process, and sends nothing to it.
 	Footprint(ctx context.Context) (*footprint.Footprint, error)
 	// Counters reads the counters of the JVM. Where there are none (yet) the

@@ -17,6 +17,39 @@ func (r *Result) AnswerCost() (cost time.Duration, measured bool) {
 	return r.LoadCPUTime / time.Duration(r.Load.OK), true
 }
 
+// CollectorCost is the processor time that the collector's threads used for one good
+// answer of the measured load, or for the whole of a job, and whether it was measured.
+func (r *Result) CollectorCost() (cost time.Duration, measured bool) {
+	switch {
+	case r.Times == nil:
+		return 0, false
+	case r.JobTime > 0:
+		return r.Times.Collector, true
+	case r.Load == nil || r.Load.OK <= 0:
+		return 0, false
+	}
+	return r.Times.Collector / time.Duration(r.Load.OK), true
+}
+
+// CollectorLoss is the share of its speed that a trial lost to its collector's threads,
+// beyond what they use for one answer (CollectorCost) where there is room, and whether it
+// is known: the processor time beyond, of what the application used, or of one processor
+// for that time if that was more. One that waits for something else has processor time
+// for its collector to spare.
+func (r *Result) CollectorLoss(room time.Duration) (share float64, known bool) {
+	cost, measured := r.CollectorCost()
+	if !measured || r.Times.Group <= 0 {
+		return 0, false
+	}
+	answers := 1.0
+	if r.JobTime == 0 {
+		answers = float64(r.Load.OK)
+	}
+	beyond := (cost - room).Seconds() * answers
+	whole := max(r.Times.Group.Seconds(), r.Times.Age.Seconds()*oneProcessor(r.Limits.CPUs, r.Others))
+	return min(1, max(0, beyond/whole)), true
+}
+
 // CostRatio is the AnswerCost of b relative to that of a. It is comparable where
 // both were measured and the counts of good answers are within 10 % of each
 // other.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"tare.dev/tare/internal/load"
+	"tare.dev/tare/internal/runner"
 )
 
 func TestCostRatio(t *testing.T) {
@@ -38,6 +39,40 @@ func TestCostRatio(t *testing.T) {
 			if got, comparable := CostRatio(a, b); comparable != c.comparable || comparable && math.Abs(got-want) > 1e-6 {
 				t.Errorf("%+v, swapped %t: %g, %t", c.other.Load, swap, got, comparable)
 			}
+		}
+	}
+}
+
+func TestCollectorLoss(t *testing.T) {
+	made := func(group, collector, window time.Duration, answers int64) *Result {
+		return &Result{Load: loadResult(answers, 0, 0), Times: &runner.Times{Age: window, Group: group, Collector: collector, JVM: true}}
+	}
+	s := func(n float64) time.Duration { return time.Duration(n * float64(time.Second)) }
+	half := made(s(5), s(3), s(10), 1000)
+	half.Limits.CPUs = 0.5
+	noisy := made(s(5), s(3), s(10), 1000)
+	noisy.Others = 0.5
+	job := &Result{JobTime: s(10), Times: &runner.Times{Age: s(10), Group: s(10), Collector: s(4), JVM: true}}
+	for name, c := range map[string]struct {
+		r     *Result
+		room  time.Duration
+		want  float64
+		known bool
+	}{
+		"as with room":           {made(s(10), s(1), s(10), 1000), time.Millisecond, 0, true},
+		"less than with room":    {made(s(10), s(1), s(10), 1000), 2 * time.Millisecond, 0, true},
+		"more":                   {made(s(10), s(3), s(10), 1000), time.Millisecond, 0.2, true},
+		"two processors":         {made(s(20), s(11), s(10), 1000), time.Millisecond, 0.5, true},
+		"waits for another":      {made(s(1), s(0.6), s(10), 1000), 0, 0.06, true},
+		"half a processor":       {half, time.Millisecond, 0.4, true},
+		"others had a half":      {noisy, time.Millisecond, 0.4, true},
+		"a job":                  {job, s(1), 0.3, true},
+		"no answers":             {made(s(10), s(3), s(10), 0), 0, 0, false},
+		"no JVM":                 {&Result{Load: loadResult(10, 0, 0)}, 0, 0, false},
+		"no processor time used": {made(0, 0, s(10), 10), 0, 0, false},
+	} {
+		if got, known := c.r.CollectorLoss(c.room); math.Abs(got-c.want) > 1e-9 || known != c.known {
+			t.Errorf("%s: %v, %v, want %v, %v", name, got, known, c.want, c.known)
 		}
 	}
 }

@@ -35,6 +35,12 @@ const (
 	// at 0.01, G1 at 0.08), and HotSpot itself gives up at 0.98 ("GC
 	// overhead limit exceeded", which counts as OutOfMemory: there the JVM
 	// has judged already).
+	//
+	// A collector that runs beside the application has no pauses to speak of. It
+	// took the time where threads waited for it for this share, or where its
+	// threads used this share of its and the application's processor time and as much of
+	// one processor, or of the quota if that is less, as others left of it: a
+	// collector that uses less leaves the application what it needs to run.
 	ThrashingShare = 0.5
 	// StalledShare is the share of the time in which some task waited for
 	// memory (pressure stall information, "some") from which reclaim
@@ -95,10 +101,20 @@ type Evidence struct {
 	// GCTime is nil when the JVM keeps no performance data.
 	GCTime      *time.Duration
 	Collections int64
+	// Times is what the kinds of threads used; nil where no threads of a JVM were
+	// seen. CPUs is the quota, 0 without one.
+	Times *runner.Times
+	CPUs  float64
+	// Awaiting is for how long threads were seen to wait for a concurrent collector;
+	// nil when the JVM keeps no performance data.
+	Awaiting *time.Duration
 	// Stalled is nil where the kernel does not tell.
 	Stalled *time.Duration
 	// RefaultBytes counts file pages read again after reclaim.
 	RefaultBytes int64
+	// MajorFaults are page faults that waited for the disk; DirectBytes is what the
+	// application's own threads had to reclaim, 0 on cgroup v1.
+	MajorFaults, DirectBytes int64
 	// Others is the share of the machine's processor time that went to
 	// others.
 	Others float64
@@ -113,6 +129,53 @@ func (e Evidence) GCShare() (float64, bool) {
 	}
 	return min(1, e.GCTime.Seconds()/e.Window.Seconds()), true
 }
+
+// AwaitShare is the share of the window in which threads waited for a concurrent
+// collector, and whether it is known.
+func (e Evidence) AwaitShare() (float64, bool) {
+	if e.Awaiting == nil || e.Window <= 0 {
+		return 0, false
+	}
+	return min(1, e.Awaiting.Seconds()/e.Window.Seconds()), true
+}
+
+// CollectorShare is what the collector's threads used of the processor time that they and
+// the application used, and whether it is known. Compilers are left out: they are busy
+// after a start, and then no more.
+func (e Evidence) CollectorShare() (float64, bool) {
+	if e.Times == nil {
+		return 0, false
+	}
+	both := e.Times.Collector + e.Times.Application()
+	if both <= 0 {
+		return 0, false
+	}
+	return e.Times.Collector.Seconds() / both.Seconds(), true
+}
+
+// collecting is the share of the time that collections took, in whichever way, and
+// whether anything is known of it.
+func (e Evidence) collecting() (float64, bool) {
+	pauses, paused := e.GCShare()
+	awaited, _ := e.AwaitShare()
+	used, worked := e.CollectorShare()
+	if used > 0 && e.Window > 0 {
+		used = min(used, e.Times.Collector.Seconds()/(e.Window.Seconds()*oneProcessor(e.CPUs, e.Others)))
+	}
+	return max(pauses, awaited, used), paused || worked
+}
+
+// oneProcessor is how much of one processor a thread could have under a quota, 0 for none,
+// where others took this share of all processors.
+func oneProcessor(quota, others float64) float64 {
+	if quota <= 0 {
+		quota = 1
+	}
+	return min(1, quota) * max(leastLeft, 1-others)
+}
+
+// leastLeft is the least share of a processor that is taken to be left by others.
+const leastLeft = 0.05
 
 // StallShare is the share of the window in which some task waited for memory,
 // and whether it is known.
@@ -179,7 +242,7 @@ func verdict(e Evidence) Verdict {
 
 // whereTimeWent names what took the time, if it took enough of it.
 func whereTimeWent(e Evidence) (Verdict, bool) {
-	gc, _ := e.GCShare()
+	gc, _ := e.collecting()
 	stall, known := e.StallShare()
 	stalled := known && stall >= StalledShare || !known && e.refaultPace() >= StalledRefault
 	// A collection that waits for its pages counts as both: then reclaim is
@@ -225,7 +288,7 @@ func (e Evidence) NarrowMiss() bool {
 			return false
 		}
 	}
-	gc, _ := e.GCShare()
+	gc, _ := e.collecting()
 	return gc < innocentGC && !e.reclaimed()
 }
 
@@ -282,8 +345,14 @@ func (e Evidence) shares(v Verdict) []string {
 	if gc, ok := e.GCShare(); ok && v != Passed {
 		lines = append(lines, fmt.Sprintf("garbage collection took %.0f %% of the time (%d collections in %s)",
 			100*gc, e.Collections, e.Window.Round(100*time.Millisecond)))
-	} else if !ok && v != Passed && v != OOMKilled && v != Crashed {
+	} else if _, known := e.collecting(); !known && v != Passed && v != OOMKilled && v != Crashed {
 		lines = append(lines, "time in garbage collection is unknown: the JVM keeps no performance data")
+	}
+	if used, ok := e.CollectorShare(); ok && v != Passed && used >= innocentGC {
+		lines = append(lines, fmt.Sprintf("the collector's threads used %.0f %% of the processor time of collector and application", 100*used))
+	}
+	if a, ok := e.AwaitShare(); ok && a >= innocentGC && v != Passed {
+		lines = append(lines, fmt.Sprintf("threads waited for the collector to free some heap for %.0f %% of the time", 100*a))
 	}
 	if s, ok := e.StallShare(); ok && s >= innocentStall {
 		lines = append(lines, fmt.Sprintf("waiting for memory took %.0f %% of the time (pressure, some)", 100*s))

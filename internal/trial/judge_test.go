@@ -56,6 +56,31 @@ func TestJudge(t *testing.T) {
 		{"thrashing", func(e *Evidence) { loaded(e, 100, 0); gc(e, 7*time.Second) }, Thrashing, "garbage collection took 70 %", false},
 		{"thrashing with errors", func(e *Evidence) { loaded(e, 100, 10); gc(e, 7*time.Second) }, Thrashing, "10 × HTTP 503", false},
 		{"thrashing before ready", func(e *Evidence) { e.Ready = false; gc(e, 8*time.Second) }, Thrashing, "not ready after 1m0s", false},
+		{"a concurrent collector takes the processor", func(e *Evidence) {
+			loaded(e, 100, 0)
+			e.Times = &runner.Times{JVM: true, Group: 10 * time.Second, Collector: 6 * time.Second}
+		}, Thrashing, "the collector's threads used 60 % of the processor time of collector and application", false},
+		{"threads wait for a concurrent collector", func(e *Evidence) {
+			loaded(e, 100, 0)
+			d := 7 * time.Second
+			e.Awaiting = &d
+		}, Thrashing, "threads waited for the collector to free some heap for 70 % of the time", false},
+		{"at half a processor", func(e *Evidence) {
+			loaded(e, 100, 0)
+			e.CPUs, e.Times = 0.5, &runner.Times{JVM: true, Group: 5 * time.Second, Collector: 3 * time.Second}
+		}, Thrashing, "used 60 %", false},
+		{"others leave a fifth of the machine", func(e *Evidence) {
+			loaded(e, 100, 0)
+			e.Others, e.Times = 0.8, &runner.Times{JVM: true, Group: 3 * time.Second, Collector: 1600 * time.Millisecond}
+		}, Thrashing, "used 53 %", false},
+		{"a collector is the most of nearly nothing", func(e *Evidence) {
+			loaded(e, 100, 0)
+			e.Times = &runner.Times{JVM: true, Group: 500 * time.Millisecond, Collector: 400 * time.Millisecond}
+		}, TooSlow, "used 80 %", false},
+		{"no performance data, but clocks of threads", func(e *Evidence) {
+			loaded(e, 100, 0)
+			e.GCTime, e.Times = nil, &runner.Times{JVM: true, Group: 10 * time.Second, Collector: time.Second}
+		}, TooSlow, "used 10 %", false},
 		{"much GC, objective met", func(e *Evidence) { gc(e, 7*time.Second) }, Passed, "", false},
 		{"stalled", func(e *Evidence) { loaded(e, 500, 0); stall(e, 4*time.Second) }, Stalled, "waiting for memory took 40 %", false},
 		{"stalled more than thrashing", func(e *Evidence) { loaded(e, 500, 0); gc(e, 6*time.Second); stall(e, 9*time.Second) }, Stalled, "", false},

@@ -2,6 +2,7 @@ package trial
 
 import (
 	"context"
+	"os"
 	"sync"
 	"time"
 
@@ -13,6 +14,8 @@ const (
 	sampleEvery = 150 * time.Millisecond
 	// weighShare bounds what footprints cost: this share of one processor.
 	weighShare = 0.015
+	// timesShare bounds what it costs to read the clocks of threads likewise.
+	timesShare = 0.005
 	// weighGrowth is how much above that at the last footprint a new maximum
 	// of usage less page cache must be to be weighed.
 	weighGrowth = 1.02
@@ -22,6 +25,9 @@ const (
 type reading struct {
 	usage runner.Usage
 	gc    *runner.Counters // nil: unknown
+	// awaiting is for how much of the time so far threads waited for a concurrent
+	// collector, as far as was seen.
+	awaiting time.Duration
 }
 
 // reclaimable is the page cache of the group.
@@ -43,14 +49,17 @@ type sampler struct {
 	last     reading
 	mark     reading
 	markBusy *runner.Busy // nil: unknown
-	live     int64        // smallest UsedAfterGC since mark
-	heap     int64        // largest HeapUsed
-	needed   int64        // largest usage less page cache
-	peak     *footprint.Footprint
-	peakNeed int64 // usage less page cache at the peak footprint
-	peakMap  int64 // the group's mapped and anonymous pages at that moment
-	weighErr error
-	nextTime time.Time // no footprint before
+	// times and markTimes are the clocks of threads, at the last reading and at mark.
+	times, markTimes runner.Times
+	nextTimes        time.Time // not read before
+	live             int64     // smallest UsedAfterGC since mark
+	heap             int64     // largest HeapUsed
+	needed           int64     // largest usage less page cache
+	peak             *footprint.Footprint
+	peakNeed         int64 // usage less page cache at the peak footprint
+	peakMap          int64 // the group's mapped and anonymous pages at that moment
+	weighErr         error
+	nextTime         time.Time // no footprint before
 	// trend has points of the load so far, about trendStep apart; 0 is no trend.
 	// trendLive is the least that a collection left since the last of them.
 	trend     []trendPoint
@@ -93,7 +102,14 @@ func (s *sampler) sample(ctx context.Context) {
 	if err != nil {
 		return
 	}
-	s.last = reading{usage: u, gc: s.counters(ctx)}
+	was := s.last
+	s.last = reading{usage: u, gc: s.counters(ctx), awaiting: was.awaiting}
+	if s.last.gc != nil && s.last.gc.AwaitsHeap {
+		s.last.awaiting += u.Age - was.usage.Age
+	}
+	if !time.Now().Before(s.nextTimes) {
+		s.readTimes(ctx)
+	}
 	need := s.last.need()
 	s.needed = max(s.needed, need)
 	if gc := s.last.gc; gc != nil {
@@ -107,6 +123,16 @@ func (s *sampler) sample(ctx context.Context) {
 	if s.weigh && (due || float64(need) > weighGrowth*float64(s.peakNeed) && now.After(s.nextTime)) {
 		s.takeFootprint(ctx, due)
 	}
+}
+
+// readTimes reads the clocks of the threads: often, for what a thread used counts by kind
+// only if it was read before it ended, but at a bounded cost.
+func (s *sampler) readTimes(ctx context.Context) {
+	begin := time.Now()
+	if t, err := s.proc.Times(ctx); err == nil {
+		s.times = t
+	}
+	s.nextTimes = time.Now().Add(time.Duration(float64(time.Since(begin)) / timesShare))
 }
 
 // least is the smaller of two numbers, of which the first may be 0 for none.
@@ -214,7 +240,8 @@ func (s *sampler) begin(ctx context.Context) {
 	s.sample(ctx)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.mark, s.live, s.trendLive = s.last, 0, 0
+	s.readTimes(ctx)
+	s.mark, s.markTimes, s.live, s.trendLive = s.last, s.times, 0, 0
 	s.markBusy = s.busy(ctx)
 }
 
@@ -234,8 +261,12 @@ type window struct {
 	collections int64
 	stalled     *time.Duration
 	refault     int64
+	majorFaults int64
+	direct      int64   // bytes
 	others      float64 // share of the machine's processors
 	cpu         time.Duration
+	times       *runner.Times  // nil: unknown
+	awaiting    *time.Duration // nil: unknown
 }
 
 // end takes the last reading of a window. An ended JVM cannot be read: then
@@ -253,19 +284,41 @@ func (s *sampler) end(ctx context.Context) window {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	age = max(age, s.last.usage.Age)
-	w := window{length: age - s.mark.usage.Age, cpu: s.last.usage.CPUTime - s.mark.usage.CPUTime, refault: s.last.usage.RefaultBytes - s.mark.usage.RefaultBytes}
+	s.readTimes(ctx)
+	w := window{length: age - s.mark.usage.Age, majorFaults: since(s.mark, s.last, majorFaults), direct: since(s.mark, s.last, directReclaim), cpu: s.last.usage.CPUTime - s.mark.usage.CPUTime, refault: s.last.usage.RefaultBytes - s.mark.usage.RefaultBytes}
 	if now := s.last.gc; now != nil {
 		t, n := now.GCTime, now.GCCount
 		if before := s.mark.gc; before != nil {
 			t, n = t-before.GCTime, n-before.GCCount
 		}
 		w.gcTime, w.collections = &t, n
+		awaiting := s.last.awaiting - s.mark.awaiting
+		w.awaiting = &awaiting
+	}
+	if t := s.times.Since(s.markTimes); t.JVM {
+		w.times = &t
 	}
 	w.stalled = stalledSince(s.mark, s.last)
 	if now := s.busy(ctx); now != nil && s.markBusy != nil {
 		w.others = now.OthersSince(*s.markBusy, w.cpu)
 	}
 	return w
+}
+
+// since is how much a number of memory.stat has grown.
+func since(before, after reading, number func(stat map[string]int64) int64) int64 {
+	return max(0, number(after.usage.Stat)-number(before.usage.Stat))
+}
+
+// majorFaults are faults that waited for the disk, by their names on cgroup v1 and v2.
+func majorFaults(stat map[string]int64) int64 {
+	return max(stat["total_pgmajfault"], stat["pgmajfault"])
+}
+
+// directReclaim is how many bytes were taken from the group by its own processes, which
+// had to wait for it, on cgroup v2; v1 does not count that.
+func directReclaim(stat map[string]int64) int64 {
+	return int64(os.Getpagesize()) * stat["pgsteal_direct"]
 }
 
 // fail keeps why a footprint could not be taken.

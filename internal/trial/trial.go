@@ -50,6 +50,9 @@ type Spec struct {
 	SLO  SLO
 	// Baseline is what the SLO's ratios compare with; nil leaves them out.
 	Baseline *Measured
+	// Idle is how long an application that is ready is left alone before the load, to see
+	// what it uses when it has nothing to do (Result.IdleCPUs); 0 is not at all.
+	Idle time.Duration
 	// Probe asks the load's targets before the load.
 	Probe bool
 	// JavaHome and Files are dropped from the page cache before the start
@@ -125,8 +128,13 @@ type Result struct {
 	// is an upper bound of the live set, and 0 when no collection ran.
 	// HeapBytes is the highest heap usage that was seen.
 	LiveBytes, HeapBytes int64
-	// GCShare and StallShare are nil where unknown.
+	// GCShare and StallShare are nil where unknown. GCShare is of pauses; AwaitShare
+	// is as in Evidence.
 	GCShare, StallShare *float64
+	AwaitShare          *float64 `json:",omitempty"`
+	// Times is what the kinds of threads used in the judged window; nil where no
+	// threads of a JVM were seen.
+	Times *runner.Times `json:",omitempty"`
 	// ReclaimShare is as in Evidence.
 	ReclaimShare float64 `json:",omitempty"`
 	Collections  int64
@@ -134,8 +142,15 @@ type Result struct {
 	// others during the load.
 	Others       float64
 	RefaultBytes int64
-	Throttled    time.Duration
-	CPUTime      time.Duration
+	// MajorFaults and DirectBytes are as in Evidence.
+	MajorFaults, DirectBytes int64 `json:",omitempty"`
+	Throttled                time.Duration
+	CPUTime                  time.Duration
+	// IdleCPUs is how many processors the application used while it was left alone, of
+	// what others and its quota left it of one: its own threads and its collector, without
+	// compilers, which are busy after a start. nil where it was not left alone, or no JVM
+	// was seen.
+	IdleCPUs *float64 `json:",omitempty"`
 	// LoadCPUTime is the processor time that the application used during the
 	// measured load; 0 without load.
 	LoadCPUTime time.Duration `json:",omitempty"`
@@ -226,6 +241,7 @@ type run struct {
 	ended   bool
 	load    *load.Result
 	warmup  int64 // requests
+	idle    *float64
 	window  window
 	end     *footprint.Footprint
 	growth  []Growth
@@ -317,6 +333,9 @@ func (t *run) phases(ctx context.Context) error {
 		t.closeWindow(ctx)
 		return err
 	}
+	if err := t.idleFor(ctx, t.spec.Idle); err != nil {
+		return err
+	}
 	if t.spec.Probe {
 		if err := t.spec.Loader.Probe(ctx); err != nil {
 			return err
@@ -337,6 +356,32 @@ func (t *run) phases(ctx context.Context) error {
 	t.load = &l
 	t.closeWindow(ctx)
 	return err
+}
+
+// idleSlices are the parts of the idle time: the one with the least use counts, for what
+// is left of a start ends, and threads that spin never do.
+const idleSlices = 3
+
+// idleFor leaves the application alone, and sees what it uses.
+func (t *run) idleFor(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return nil
+	}
+	for range idleSlices {
+		t.sampler.begin(ctx)
+		if err := sleep(ctx, d/idleSlices); err != nil {
+			return err
+		}
+		w := t.sampler.end(ctx)
+		if w.times == nil || w.length <= 0 {
+			continue
+		}
+		used := (w.times.Group - w.times.Compiler).Seconds() / (w.length.Seconds() * oneProcessor(t.spec.Limits.CPUs, w.others))
+		if used = max(0, used); t.idle == nil || used < *t.idle {
+			t.idle = &used
+		}
+	}
+	return nil
 }
 
 // expected is about how long the measured load takes at least; 0 is not known. The same
@@ -412,7 +457,8 @@ func (t *run) awaitReady(ctx context.Context) error {
 func (t *run) losePatience(ctx context.Context) bool {
 	for wait := t.spec.Patience - time.Since(t.begin); sleep(ctx, wait) == nil; wait = patiencePoll {
 		w := t.sampler.end(ctx)
-		if _, lost := whereTimeWent(Evidence{LimitBytes: t.spec.Limits.MemoryBytes, Window: w.length, GCTime: w.gcTime, Stalled: w.stalled, RefaultBytes: w.refault}); lost {
+		if _, lost := whereTimeWent(Evidence{LimitBytes: t.spec.Limits.MemoryBytes, Window: w.length, GCTime: w.gcTime, Stalled: w.stalled, RefaultBytes: w.refault,
+			Times: w.times, CPUs: t.spec.Limits.CPUs, Awaiting: w.awaiting}); lost {
 			t.waited = time.Since(t.begin).Round(time.Second)
 			return true
 		}
@@ -448,6 +494,7 @@ func (t *run) result(u runner.Usage) *Result {
 		Ready: t.ready > 0, ReadyAfter: t.ready, ReadyTimeout: cmp.Or(t.waited, t.readyTimeout()), Log: t.log.result(logLines),
 		Window: t.window.length, GCTime: t.window.gcTime, Collections: t.window.collections,
 		Stalled: t.window.stalled, RefaultBytes: t.window.refault, Others: t.window.others, Load: t.load,
+		Times: t.window.times, CPUs: t.spec.Limits.CPUs, Awaiting: t.window.awaiting, MajorFaults: t.window.majorFaults, DirectBytes: t.window.direct,
 	}
 	var m Measured
 	if t.spec.Job {
@@ -462,7 +509,7 @@ func (t *run) result(u runner.Usage) *Result {
 		Collections: e.Collections, RefaultBytes: e.RefaultBytes, Throttled: u.Throttled, CPUTime: u.CPUTime,
 		Exit: e.Exit, Ended: e.Ended, Peak: t.sampler.peak, End: t.end, Stat: u.Stat, Log: e.Log.LastLines,
 		Narrow: e.NarrowMiss(), Broken: e.Broken, Others: e.Others, UnpaidBytes: t.sampler.unpaid(), Growth: t.growth,
-		CodeCacheFull: e.Log.CodeCacheFull,
+		CodeCacheFull: e.Log.CodeCacheFull, Times: e.Times, IdleCPUs: t.idle, MajorFaults: e.MajorFaults, DirectBytes: e.DirectBytes,
 	}
 	if t.load != nil {
 		res.LoadCPUTime = t.window.cpu
@@ -471,8 +518,11 @@ func (t *run) result(u runner.Usage) *Result {
 	res.ReclaimShare = e.ReclaimShare()
 	if share, ok := e.GCShare(); ok {
 		res.GCShare = &share
-	} else {
+	} else if e.Times == nil {
 		res.Warnings = append(res.Warnings, "time in garbage collection is unknown: no performance data (-XX:-UsePerfData?)")
+	}
+	if share, ok := e.AwaitShare(); ok && share > 0 {
+		res.AwaitShare = &share
 	}
 	if share, ok := e.StallShare(); ok {
 		res.StallShare = &share

@@ -1,15 +1,18 @@
 package trial
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -38,6 +41,12 @@ type labelled struct {
 	want    Verdict
 	// words must be in the evidence.
 	words string
+	// name is the program's in the table, where the mode alone does not tell; spoil
+	// changes the trial.
+	name  string
+	spoil func(t *testing.T, s *Spec)
+	// sees says what the result lacks, "" for nothing.
+	sees func(r *Result) string
 	// grows is what is seen to grow steadily, of a program that passes.
 	grows string
 }
@@ -47,15 +56,114 @@ type labelled struct {
 // longer than so short a load.
 var labelledSet = []labelled{
 	{mode: "ok", options: []string{"-Xmx48m", "-XX:TieredStopAtLevel=1"}, limit: 256, want: Passed},
-	{mode: "native-leak", args: []string{"16768"}, options: []string{"-Xmx48m"}, limit: 160, want: OOMKilled, words: "its limit of 160 MiB was reached"},
-	{mode: "heap-leak", args: []string{"256"}, options: []string{"-Xmx32m"}, limit: 256, want: OutOfMemory, words: "java.lang.OutOfMemoryError: Java heap space"},
-	{mode: "thrash", args: []string{"70", "512"}, options: []string{"-Xmx64m", "-XX:+UseSerialGC"}, limit: 320, slo: "p99<20ms", want: Thrashing, words: "garbage collection took"},
+	{mode: "native-leak", args: []string{"16768"}, options: []string{"-Xmx48m"}, limit: 160, want: OOMKilled, words: "its limit of 160 MiB was reached", spoil: longer},
+	{mode: "heap-leak", args: []string{"256"}, options: []string{"-Xmx32m"}, limit: 256, want: OutOfMemory, words: "java.lang.OutOfMemoryError: Java heap space", spoil: longer},
+	{mode: "thrash", args: []string{"70", "4096"}, options: []string{"-Xmx64m", "-XX:+UseSerialGC"}, limit: 320, slo: "p99<20ms", want: Thrashing, words: "garbage collection took"},
 	{mode: "never-ready", options: []string{"-Xmx48m"}, limit: 256, want: NeverReady, words: "not ready after 5s"},
 	{mode: "crash", args: []string{"50"}, options: []string{"-Xmx48m"}, limit: 256, want: Crashed, words: "exit code 7"},
 	{mode: "slow", args: []string{"300"}, options: []string{"-Xmx48m"}, limit: 256, slo: "p50<250ms", want: TooSlow, words: "p50 is 3"},
 	{mode: "errors", args: []string{"10"}, options: []string{"-Xmx48m"}, limit: 256, want: Errors, words: "503"},
 	{mode: "reclaim", args: []string{"400"}, options: []string{"-Xmx48m"}, limit: 192, slo: "p50<5ms", want: Stalled, words: "were read again after they had been reclaimed"},
+	{mode: "slow", name: "sleeping dependency", args: []string{"300"}, options: []string{"-Xmx48m", "-XX:-UsePerfData"}, limit: 256, slo: "p50<250ms", want: TooSlow, words: "p50 is 3", sees: innocentMemory},
+	{mode: "lock", args: []string{"40"}, options: []string{"-Xmx48m"}, limit: 256, slo: "p50<80ms", want: TooSlow, words: "p50 is 1", sees: innocentMemory},
+	{mode: "work", name: "stolen processor", args: []string{"20"}, options: []string{"-Xmx48m", "-XX:+UseSerialGC"}, limit: 256, slo: "p50<90ms", want: TooSlow, words: "other processes took", sees: innocentMemory, spoil: stealProcessor},
+	{mode: "thrash", name: "collections within the objective", args: []string{"66", "512"}, options: []string{"-Xmx64m", "-XX:+UseSerialGC"}, limit: 320, slo: "p99<4s", want: Passed, sees: guiltyCollector},
+	{mode: "thrash", name: "ZGC, heap too small", args: []string{"60", "8192"}, options: []string{"-Xmx64m", "-XX:+UseZGC"}, limit: 512, slo: "p99<2ms", want: Thrashing, words: "the collector's threads used", sees: guiltyCollector},
+	{mode: "thrash", name: "Shenandoah, heap too small", args: []string{"65", "8192"}, options: []string{"-Xmx64m", "-XX:+UseShenandoahGC"}, limit: 512, slo: "p99<2ms", want: Thrashing, words: "the collector's threads used", sees: guiltyCollector},
+	{mode: "thrash", name: "collector without performance data", args: []string{"70", "4096"}, options: []string{"-Xmx64m", "-XX:+UseSerialGC", "-XX:-UsePerfData"}, limit: 320, slo: "p99<20ms", want: Thrashing, words: "the collector's threads used", sees: guiltyCollector},
+	{mode: "spin", name: "spinning threads", args: []string{"1"}, options: []string{"-Xmx48m", "-XX:TieredStopAtLevel=1"}, limit: 256, want: Passed,
+		spoil: func(_ *testing.T, s *Spec) { s.Idle, s.Weigh = 1200*time.Millisecond, false }, sees: burnsIdle(true)},
+	{mode: "ok", name: "idles quietly", options: []string{"-Xmx48m", "-XX:TieredStopAtLevel=1"}, limit: 256, want: Passed,
+		spoil: func(_ *testing.T, s *Spec) { s.Idle, s.Weigh = 1200*time.Millisecond, false }, sees: burnsIdle(false)},
+	{mode: "reclaim", name: "file service with room", args: []string{"64"}, options: []string{"-Xmx48m"}, limit: 320, want: Passed,
+		spoil: func(_ *testing.T, s *Spec) { s.Squeeze, s.Weigh = true, false }, sees: worksWithCache},
+	{mode: "late-fill", args: []string{"2"}, options: []string{"-Xmx48m"}, limit: 256, want: OutOfMemory, words: "java.lang.OutOfMemoryError: Java heap space", spoil: longer},
+	{mode: "start-peak", args: []string{"300"}, options: []string{"-Xmx48m", "-XX:MaxDirectMemorySize=512m"}, limit: 200, want: OOMKilled, words: "before it was ready"},
+	{mode: "start-peak", name: "start-peak with room", args: []string{"150"}, options: []string{"-Xmx48m", "-XX:MaxDirectMemorySize=512m"}, limit: 320, want: Passed, spoil: func(_ *testing.T, s *Spec) { s.Weigh = false }, sees: peaksAtStart},
+	{mode: "child-leak", args: []string{"16768"}, options: []string{"-Xmx48m"}, limit: 192, want: OOMKilled, words: "its limit of 192 MiB was reached", spoil: longer},
 	{mode: "slow-leak", args: []string{"8192"}, options: []string{"-Xmx48m", "-XX:TieredStopAtLevel=1"}, limit: 256, want: Passed, grows: "malloc"},
+}
+
+// innocentMemory wants memory to be seen to have taken none of the speed.
+func innocentMemory(r *Result) string {
+	loss, known := r.CollectorLoss(0)
+	if !known || loss >= innocentGC || r.ReclaimShare >= innocentStall {
+		return fmt.Sprintf("memory took %.3f (%v) by collections, %.3f by reclaim", loss, known, r.ReclaimShare)
+	}
+	return ""
+}
+
+// guiltyCollector wants collections to be seen to have taken speed.
+func guiltyCollector(r *Result) string {
+	if loss, known := r.CollectorLoss(0); !known || loss < 0.15 {
+		return fmt.Sprintf("collections took %.3f (%v)", loss, known)
+	}
+	return ""
+}
+
+func burnsIdle(want bool) func(*Result) string {
+	return func(r *Result) string {
+		if r.IdleCPUs == nil {
+			return "it was not seen idle"
+		}
+		if (*r.IdleCPUs >= 0.2) != want {
+			return fmt.Sprintf("idle it used %.3f processors", *r.IdleCPUs)
+		}
+		return ""
+	}
+}
+
+// worksWithCache wants most of the 64 MiB of the file to be part of what is needed.
+func worksWithCache(r *Result) string {
+	if r.CacheBytes < 40<<20 {
+		return fmt.Sprintf("it works with %d MiB of page cache", r.CacheBytes>>20)
+	}
+	return ""
+}
+
+// peaksAtStart wants the 150 MiB of the start to be in what was needed, and gone at the end.
+func peaksAtStart(r *Result) string {
+	end := r.Stat["total_rss"]
+	if v2, ok := r.Stat["anon"]; ok {
+		end = v2
+	}
+	if r.PeakBytes < 150<<20 || r.PeakBytes-end < 50<<20 {
+		return fmt.Sprintf("peak %d MiB, anonymous at the end %d", r.PeakBytes>>20, end>>20)
+	}
+	return ""
+}
+
+// longer has a busy machine get through the requests that it takes. A trial ends with its
+// application.
+func longer(_ *testing.T, s *Spec) { s.Duration = 12 * time.Second }
+
+// stealProcessor has the trial share one processor with two threads of other processes.
+func stealProcessor(t *testing.T, s *Spec) {
+	var cpus unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &cpus); err != nil {
+		t.Fatal(err)
+	}
+	cpu := 0
+	for !cpus.IsSet(cpu) {
+		cpu++
+	}
+	s.Limits.Cpuset = strconv.Itoa(cpu)
+	cpus.Zero()
+	cpus.Set(cpu)
+	for range 2 {
+		cmd := exec.Command("sh", "-c", "while :; do :; done")
+		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+		})
+		if err := unix.SchedSetaffinity(cmd.Process.Pid, &cpus); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // TestVerdicts runs every labelled program on JDK 17 and 25, limited and under
@@ -67,14 +175,18 @@ func TestVerdicts(t *testing.T) {
 	table.WriteString("| program | verdict wanted | JDK | right | verdicts | evidence of the last |\n|---|---|---|---|---|---|\n")
 	for _, major := range []int{17, 25} {
 		for _, l := range labelledSet {
-			t.Run(fmt.Sprintf("%d/%s", major, l.mode), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%d/%s", major, l.title()), func(t *testing.T) {
 				if l.want == OOMKilled {
 					holdInCache(t, filepath.Join(jvmtest.Home(t, major), "lib"), jar)
 				}
 				right, got := 0, []string{}
 				var last *Result
 				for range *verdictRepeat {
-					res, err := Run(t.Context(), r, l.spec(t, jvmtest.Home(t, major), jar))
+					spec := l.spec(t, jvmtest.Home(t, major), jar)
+					if l.spoil != nil {
+						l.spoil(t, &spec)
+					}
+					res, err := Run(t.Context(), r, spec)
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -83,10 +195,10 @@ func TestVerdicts(t *testing.T) {
 					if l.matches(res) {
 						right++
 					} else {
-						t.Errorf("%s, want %s: %q\nlog: %q\nshares: %+v", res.Verdict, l.want, res.Evidence, res.Log, res)
+						t.Errorf("%s, want %s: %q\nlog: %q\nseen: %s\nresult: %+v\ntimes: %+v", res.Verdict, l.want, res.Evidence, res.Log, l.lacks(res), res, res.Times)
 					}
 				}
-				fmt.Fprintf(&table, "| %s | %s | %d | %d of %d | %s | %s |\n", l.mode, l.want, major, right, *verdictRepeat,
+				fmt.Fprintf(&table, "| %s | %s | %d | %d of %d | %s | %s |\n", l.title(), l.want, major, right, *verdictRepeat,
 					strings.Join(got, " "), strings.ReplaceAll(strings.Join(last.Evidence, "; "), "|", `\|`))
 			})
 		}
@@ -137,8 +249,17 @@ func holdInCache(t *testing.T, paths ...string) {
 	}
 }
 
+func (l labelled) title() string { return cmp.Or(l.name, l.mode) }
+
+func (l labelled) lacks(r *Result) string {
+	if l.sees == nil {
+		return ""
+	}
+	return l.sees(r)
+}
+
 func (l labelled) matches(r *Result) bool {
-	if l.want == Passed {
+	if l.want == Passed && l.sees == nil {
 		var grows []string
 		for _, g := range r.Growth {
 			grows = append(grows, g.Of)
@@ -147,7 +268,7 @@ func (l labelled) matches(r *Result) bool {
 			return false
 		}
 	}
-	return r.Verdict == l.want && strings.Contains(strings.Join(r.Evidence, "\n"), l.words)
+	return l.lacks(r) == "" && r.Verdict == l.want && strings.Contains(strings.Join(r.Evidence, "\n"), l.words)
 }
 
 func (l labelled) spec(t *testing.T, home, jar string) Spec {
@@ -176,6 +297,9 @@ func (l labelled) spec(t *testing.T, home, jar string) Spec {
 		timeout = 5 * time.Second
 	}
 	duration := 4 * time.Second
+	if l.mode == "crash" {
+		duration = 12 * time.Second // a busy machine takes so long for its requests
+	}
 	if l.grows != "" { // what grows by warming up must be the smaller part
 		duration = 8 * time.Second
 	}

@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"testing"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -64,8 +65,12 @@ func helper(mode string, args []string) error {
 		return fillCache(args[0], number(args[1]))
 	case "read":
 		return read(args[0])
+	case "reread":
+		return reread(args[0])
 	case "burn":
 		burn(time.Duration(number(args[0])) * time.Millisecond)
+	case "threads":
+		return burnInThreads(args)
 	case "hugepages":
 		off, err := hugePagesOff()
 		fmt.Println(off)
@@ -168,6 +173,17 @@ func read(path string) error {
 	return err
 }
 
+// reread reads a file again and again.
+func reread(path string) error {
+	f, err := os.Open(path)
+	for err == nil {
+		if _, err = f.Seek(0, io.SeekStart); err == nil {
+			_, err = io.Copy(io.Discard, f)
+		}
+	}
+	return err
+}
+
 // fetched is what this process has caused to be fetched from storage, in bytes
 // (Documentation/filesystems/proc.rst, 3.3).
 func fetched() (int64, error) {
@@ -203,6 +219,36 @@ func burn(d time.Duration) {
 	for range runtime.NumCPU() {
 		<-done
 	}
+}
+
+// threadBurn is the processor time that each thread of burnInThreads uses.
+const threadBurn = 100 * time.Millisecond
+
+// burnInThreads has a thread of each name use threadBurn, and keeps them all.
+func burnInThreads(names []string) error {
+	failed := make(chan error)
+	for _, name := range names {
+		go func() {
+			runtime.LockOSThread()
+			text, err := unix.BytePtrFromString(name)
+			if err == nil {
+				err = unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(text)), 0, 0, 0)
+			}
+			var now unix.Timespec
+			for err == nil && time.Duration(now.Nano()) < threadBurn {
+				err = unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &now)
+			}
+			failed <- err
+			select {}
+		}()
+	}
+	for range names {
+		if err := <-failed; err != nil {
+			return err
+		}
+	}
+	hold()
+	return nil
 }
 
 // hugePagesOff is 1 when this process has transparent huge pages switched off

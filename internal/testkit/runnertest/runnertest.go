@@ -79,9 +79,11 @@ func Run(t *testing.T, kind Kind, make func(t *testing.T) runner.Runner) {
 	test("UnderLimit", testUnderLimit)
 	test("Charged", testCharged)
 	test("Cold", testCold)
+	test("Stalled", testStalled)
 	test("SetMemoryLimit", testSetMemoryLimit)
 	test("LowerTooFar", testLowerTooFar)
 	test("Quota", testQuota)
+	test("Times", testTimes)
 	test("Cpuset", testCpuset)
 	test("StopGracefully", func(t *testing.T, r runner.Runner) { testStopGracefully(t, r, kind) })
 	test("StopStubborn", testStopStubborn)
@@ -493,6 +495,18 @@ func checkCacheCharged(t *testing.T, x *run, size int64) {
 // the same, for they are dropped before: all are fetched from storage again.
 func testCold(t *testing.T, r runner.Runner) {
 	const size = 64 * mib
+	x := startCold(t, r, 256*mib, newFile(t, size), "read")
+	x.ready()
+	checkCacheCharged(t, x, size)
+	var fetched int64
+	if _, err := fmt.Sscanf(x.out.String(), "fetched %d\n", &fetched); err != nil || fetched < size {
+		t.Errorf("%s: of a file of %d bytes some were left in the cache", x.out, size)
+	}
+}
+
+// newFile makes a file that can be dropped from the page cache.
+func newFile(t *testing.T, size int) string {
+	t.Helper()
 	file := filepath.Join(t.TempDir(), "file")
 	f, err := os.Create(file)
 	if err == nil {
@@ -501,18 +515,41 @@ func testCold(t *testing.T, r runner.Runner) {
 	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
 		t.Fatal(err)
 	}
+	return file
+}
+
+// startCold starts a helper that reads a file, none of which is in the page cache.
+func startCold(t *testing.T, r runner.Runner, limit int64, file, mode string) *run {
+	t.Helper()
 	x := &run{t: t, mark: rand.Text(), out: &transcript{}, err: &transcript{}}
-	s := spec(t, x.mark, runner.Limits{MemoryBytes: 256 * mib}, "read", file)
+	s := spec(t, x.mark, runner.Limits{MemoryBytes: limit}, mode, file)
 	s.Stdout, s.Stderr, s.Cold.Files = x.out, x.err, []string{filepath.Dir(file)}
-	if x.Process, err = r.Start(t.Context(), s); err != nil {
+	p, err := r.Start(t.Context(), s)
+	if err != nil {
 		t.Fatal(err)
 	}
+	x.Process = p
 	t.Cleanup(x.close)
-	x.ready()
-	checkCacheCharged(t, x, size)
-	var fetched int64
-	if _, err := fmt.Sscanf(x.out.String(), "fetched %d\n", &fetched); err != nil || fetched < size {
-		t.Errorf("%s: of a file of %d bytes some were left in the cache", x.out, size)
+	return x
+}
+
+// A process that reads a file larger than its limit again and again waits for memory,
+// and the group of another one does not. Where the kernel does not tell, it never does.
+func testStalled(t *testing.T, r runner.Runner) {
+	const limit = 24 * mib
+	file := newFile(t, 2*limit)
+	x, idle := startCold(t, r, limit, file, "reread"), start(t, r, runner.Limits{}, "hold")
+	idle.ready()
+	polltest.UntilNil(t, func() error {
+		u := x.usage()
+		if u.Stalled != nil && *u.Stalled == 0 || u.RefaultBytes == 0 {
+			return fmt.Errorf("not stalled: %+v", u)
+		}
+		return nil
+	})
+	told, other := x.usage().Stalled, idle.usage().Stalled
+	if (told == nil) != (other == nil) || other != nil && *other > *told/2 {
+		t.Errorf("stalled for %v, and one that idles for %v", told, other)
 	}
 }
 
@@ -552,6 +589,55 @@ func testQuota(t *testing.T, r runner.Runner) {
 	y.wait()
 	if u := y.usage(); u.CPUTime < 100*time.Millisecond || u.Throttled != 0 {
 		t.Errorf("without a quota: used %v, throttled %v", u.CPUTime, u.Throttled)
+	}
+}
+
+// Each kind of thread has its own time, to a tick or two, and the application what is left
+// of the group's. What was seen of threads counts when they have ended.
+func testTimes(t *testing.T, r runner.Runner) {
+	x := start(t, r, runner.Limits{}, "threads", "GC Thread#0", "G1 Conc#11", "VM Thread", "C2 CompilerThre", "VM Periodic Tas", "Zookeeper")
+	x.ready()
+	times := func() runner.Times {
+		got, err := x.Times(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	check := func(got runner.Times) {
+		t.Helper()
+		const ticks = 20 * time.Millisecond
+		for name, c := range map[string]struct {
+			got  time.Duration
+			want time.Duration
+		}{"collector": {got.Collector, 3 * threadBurn}, "compiler": {got.Compiler, threadBurn}, "service": {got.Service, threadBurn}, "application": {got.Application(), threadBurn}} {
+			if c.got < c.want-3*ticks {
+				t.Errorf("%s: %v, want %v: %+v", name, c.got, c.want, got)
+			}
+		}
+		if !got.JVM || got.Age <= 0 || got.Group < 6*threadBurn || got.Collector+got.Compiler+got.Service > got.Group {
+			t.Errorf("%+v", got)
+		}
+	}
+	living := times()
+	check(living)
+	if err := x.Stop(t.Context(), 0); err != nil {
+		t.Fatal(err)
+	}
+	check(times())
+	if d := times().Since(living); d.Collector != 0 || d.Compiler != 0 || d.Group < 0 {
+		t.Errorf("after the end: %+v more", d)
+	}
+	y := start(t, r, runner.Limits{}, "burn", "100")
+	y.wait()
+	if got, err := y.Times(context.Background()); err != nil || got.JVM || got.Group < 100*time.Millisecond {
+		t.Errorf("of a process that has ended unseen: %+v, %v", got, err)
+	}
+	if err := y.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := y.Times(context.Background()); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("of a closed group: %v", err)
 	}
 }
 

@@ -26,7 +26,13 @@ final class Verdict implements Workload {
         SLOW(1, "MILLIS: each request takes that long (expected: too-slow)"),
         ERRORS(1, "PERCENT: so many of the requests fail with 503 (expected: errors)"),
         RECLAIM(1, "MB: each request reads pages all over a file of MB MiB (expected, where it has no room: stalled)"),
-        SLOW_LEAK(1, "KB: keeps KB KiB of native memory more each second (expected: passed, with a warning)");
+        SLOW_LEAK(1, "KB: keeps KB KiB of native memory more each second (expected: passed, with a warning)"),
+        LOCK(1, "MILLIS: each request has the one lock that long (expected: too-slow)"),
+        WORK(1, "MILLIS: each request uses that much processor time (expected, beside others' work: too-slow)"),
+        SPIN(1, "THREADS: so many threads spin for ever (expected: passed, and idle processors burned)"),
+        LATE_FILL(1, "SECONDS: from then on each request keeps 8 MiB of heap (expected: out-of-memory)"),
+        START_PEAK(1, "MB: has MB MiB of native memory at its start alone (expected: oom-killed before it is ready)"),
+        CHILD_LEAK(1, "KB: each request has a child process keep KB KiB of native memory (expected: oom-killed)");
 
         private final int arguments;
         private final String meaning;
@@ -108,6 +114,24 @@ final class Verdict implements Workload {
                 return new Reclaim(Args.number("MB", args[0], 1, 2047));
             case SLOW_LEAK:
                 return new SlowLeak(Args.number("KB", args[0], 1, MAX_KB), System::nanoTime);
+            case LOCK:
+                int held = Args.number("MILLIS", args[0], 0, 3_600_000);
+                Object lock = new Object();
+                return () -> {
+                    synchronized (lock) {
+                        Thread.sleep(held);
+                    }
+                };
+            case WORK:
+                return new ProcessorWork(Args.number("MILLIS", args[0], 1, 3_600_000));
+            case SPIN:
+                return new Spin(Args.number("THREADS", args[0], 1, 64));
+            case LATE_FILL:
+                return new LateFill(Args.number("SECONDS", args[0], 0, 3600), System::nanoTime);
+            case START_PEAK:
+                return new StartPeak(Args.number("MB", args[0], 1, 2047));
+            case CHILD_LEAK:
+                return new ChildLeak(Args.number("KB", args[0], 1, MAX_KB));
             default:
                 return () -> { };
         }

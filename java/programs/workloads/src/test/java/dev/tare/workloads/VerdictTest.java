@@ -65,6 +65,40 @@ class VerdictTest {
     }
 
     @Test
+    void lateFillNeedsNothingBefore() throws Exception {
+        long[] now = {1};
+        LateFill fill = new LateFill(2, () -> now[0]);
+        for (int i = 0; i < 1000; i++) {
+            fill.request(); // 8 GiB, if it kept them
+        }
+        now[0] += 2_000_000_000L;
+        fill.request();
+        assertEquals(8 << 20, fill.keptBytes());
+    }
+
+    @Test
+    void childLeakIsInAnotherProcess() throws Exception {
+        try (JavaProgram service = verdict("child-leak 0 65536")) {
+            assertEquals(200, get(service));
+            long before = service.anonymousKib();
+            for (int i = 0; i < 3; i++) {
+                assertEquals(200, get(service));
+            }
+            assertTrue(service.anonymousKib() - before < 64 * 1024, "the memory is in the parent");
+        }
+    }
+
+    @Test
+    void spinnersAndLocksServe() throws Exception {
+        try (JavaProgram spin = verdict("spin 0 1"); JavaProgram lock = verdict("lock 0 1"); JavaProgram work = verdict("work 0 1");
+                JavaProgram peak = verdict("start-peak 0 32")) {
+            for (JavaProgram service : new JavaProgram[] {spin, lock, work, peak}) {
+                assertEquals(200, get(service));
+            }
+        }
+    }
+
+    @Test
     void nativeLeakForgetsNothing() {
         NativeLeak leak = new NativeLeak(1000);
         leak.request();

@@ -1,0 +1,57 @@
+package dev.tare.workloads;
+
+import java.io.BufferedReader;
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.InputStreamReader;
+import java.net.HttpURLConnection;
+import java.net.InetAddress;
+import java.net.URL;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Paths;
+
+/**
+ * Has a child process, in the same control group, that keeps native memory for each request: nothing of it is in this
+ * process, and no JVM option limits it. The child is the same service in mode native-leak.
+ */
+final class ChildLeak implements RequestCost {
+    private static final String LISTENS = "listening on 127.0.0.1:";
+
+    private final int kb;
+    private int port;
+
+    ChildLeak(int kb) {
+        this.kb = kb;
+    }
+
+    @Override
+    public void prepare() throws IOException {
+        String java = Paths.get(System.getProperty("java.home"), "bin", "java").toString();
+        Process child = new ProcessBuilder(java, "-Xmx32m", "-XX:+UseSerialGC", "-cp", System.getProperty("java.class.path"),
+                Main.class.getName(), "verdict", "native-leak", "0", String.valueOf(kb)).redirectErrorStream(true).start();
+        BufferedReader output = new BufferedReader(new InputStreamReader(child.getInputStream(), StandardCharsets.UTF_8));
+        String line = output.readLine();
+        while (line != null && !line.startsWith(LISTENS)) {
+            line = output.readLine();
+        }
+        if (line == null) {
+            throw new IOException("the child ended before it listened: give the group more memory");
+        }
+        port = Integer.parseInt(line.substring(LISTENS.length()));
+    }
+
+    @Override
+    public void request() throws RequestFailed {
+        try {
+            URL url = new URL("http", InetAddress.getByAddress(new byte[] {127, 0, 0, 1}).getHostAddress(), port, "/");
+            HttpURLConnection connection = (HttpURLConnection) url.openConnection();
+            try (InputStream answer = connection.getInputStream()) {
+                while (answer.read() >= 0) {
+                    // to its end, so that the connection is used again
+                }
+            }
+        } catch (IOException e) {
+            throw new RequestFailed();
+        }
+    }
+}
