@@ -17,8 +17,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tare.dev/tare/internal/docker"
 	"tare.dev/tare/internal/bootjar"
+	"tare.dev/tare/internal/docker"
 	"tare.dev/tare/internal/fit"
 	"tare.dev/tare/internal/image"
 	"tare.dev/tare/internal/jvmopts"
