@@ -58,8 +58,8 @@ func plain(name string) string {
 var elsewhere = []string{"spring.config.location", "spring.config.additional-location", "spring.config.import", "spring.config.name", "spring.cloud.config.uri",
 	"quarkus.config.locations", "smallrye.config.locations", "micronaut.config.files"}
 
-// processors are those that the application can run on.
-func (c Config) processors() int {
+// usableProcessors are those that the application can run on.
+func (c Config) usableProcessors() int {
 	if c.CPUs > 0 {
 		return int(math.Ceil(c.CPUs))
 	}

@@ -123,7 +123,7 @@ func NewLoad(l load.Loader) Load {
 
 // search is the search that the config asks for.
 func (c Config) search(t Trier) *Search {
-	facts := Facts{Release: jvmopts.ParseRelease(c.Java.Version), Given: c.Given, Allow: c.Allow, CPUs: c.CPUs, Processors: c.processors(), Nested: NestedJars(c.jarPath()),
+	facts := Facts{Release: jvmopts.ParseRelease(c.Java.Version), Given: c.Given, Allow: c.Allow, CPUs: c.CPUs, Processors: c.usableProcessors(), Nested: NestedJars(c.jarPath()),
 		Application:    c.application(),
 		ReadAheadBytes: c.ReadAheadBytes, Inherits: c.Runner != nil && strings.HasPrefix(c.Runner.Name(), "cgroup")}
 	return &Search{Trier: t, Levers: c.Levers, Facts: facts, AmpleBytes: c.AmpleBytes, Baselines: c.Baselines, Confirmations: c.Confirmations,
