@@ -260,8 +260,9 @@ claims:
 func TestSchemaAgrees(t *testing.T) {
 	schema := compileSchema(t)
 	files, err := filepath.Glob("../../experiments/*.yaml")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("%d experiments, %v", len(files), err)
+	services, servicesErr := filepath.Glob("../../experiments/services/*.yaml")
+	if files = append(files, services...); err != nil || servicesErr != nil || len(services) == 0 {
+		t.Fatalf("%d experiments, %d of them of services, %v, %v", len(files), len(services), err, servicesErr)
 	}
 	for _, name := range files {
 		b, err := os.ReadFile(name)
