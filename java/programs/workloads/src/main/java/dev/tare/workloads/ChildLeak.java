@@ -29,6 +29,8 @@ final class ChildLeak implements RequestCost {
         String java = Paths.get(System.getProperty("java.home"), "bin", "java").toString();
         Process child = new ProcessBuilder(java, "-Xmx32m", "-XX:+UseSerialGC", "-cp", System.getProperty("java.class.path"),
                 Main.class.getName(), "verdict", "native-leak", "0", String.valueOf(kb)).redirectErrorStream(true).start();
+        // Where this process is killed, the child is for who killed it: in a group, both end.
+        Runtime.getRuntime().addShutdownHook(new Thread(child::destroyForcibly));
         BufferedReader output = new BufferedReader(new InputStreamReader(child.getInputStream(), StandardCharsets.UTF_8));
         String line = output.readLine();
         while (line != null && !line.startsWith(LISTENS)) {

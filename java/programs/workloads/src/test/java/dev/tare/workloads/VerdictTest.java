@@ -85,6 +85,8 @@ class VerdictTest {
                 assertEquals(200, get(service));
             }
             assertTrue(service.anonymousKib() - before < 64 * 1024, "the memory is in the parent");
+            service.terminate(); // and its child with it
+            assertEquals(128 + 15, service.exitCode());
         }
     }
 
