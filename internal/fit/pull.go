@@ -207,7 +207,7 @@ func (s *Search) pullTogether(ctx context.Context, levers []Lever) error {
 		s.dropTried(added[i:i+1], t, reason)
 		return s.pull(ctx, leversOf(slices.Delete(added, i, i+1)))
 	case len(added) > 1:
-		one, other := split(leversOf(added))
+		one, other := split(leversOf(added), s.harmed(t))
 		if err := s.pull(ctx, one); err != nil {
 			return err
 		}
@@ -232,16 +232,31 @@ func culprit(added []LeverResult, t Trial) int {
 	return slices.IndexFunc(added, func(r LeverResult) bool { return len(r.Lever.Scales) > 0 })
 }
 
-// split parts a bundle that failed: those that cost no speed from those that may,
-// or, where all are alike, in halves.
-func split(levers []Lever) (one, other []Lever) {
-	for _, l := range levers {
-		if l.Slows {
-			other = append(other, l)
-		} else {
-			one = append(one, l)
+// harmed is what levers must harm to have failed a trial. It is none where memory lacked at
+// the limit: levers save it.
+func (s *Search) harmed(t Trial) []Harm {
+	switch t.Verdict {
+	case trial.TooSlow:
+		if s.noDearer(t) {
+			return []Harm{HarmLatency}
 		}
+		return []Harm{HarmSpeed, HarmStart}
+	case trial.NeverReady:
+		return []Harm{HarmStart, HarmRun}
+	case trial.OutOfMemory, trial.Thrashing:
+		return []Harm{HarmHeap}
+	case trial.Crashed, trial.Errors:
+		return []Harm{HarmRun}
 	}
+	return nil
+}
+
+// split parts a bundle that failed: those that cannot have failed it from those that may
+// or, where all are alike, in halves.
+func split(levers []Lever, harmed []Harm) (one, other []Lever) {
+	one, other = take(levers, func(l Lever) bool {
+		return slices.ContainsFunc(harmed, func(h Harm) bool { return slices.Contains(l.Harms, h) })
+	})
 	if len(one) > 0 && len(other) > 0 {
 		return one, other
 	}
