@@ -67,6 +67,22 @@ func run(java, budget string) error {
 	if err != nil {
 		return err
 	}
+	var left []cell
+	for _, c := range cells() {
+		if _, ok := done[c.name]; !ok {
+			left = append(left, c)
+		}
+	}
+	if len(left) > 0 {
+		if err := makeAll(java, budget, left, done, kept); err != nil {
+			return err
+		}
+	}
+	return results.Write("autopsy", "Why JVMs ended, as made and as found", "make bench-autopsy", text(done, budget))
+}
+
+// makeAll makes the ends that are left beside an agent.
+func makeAll(java, budget string, left []cell, done map[string]outcome, kept *records.File) error {
 	dir, err := os.MkdirTemp("", "tare-bench-autopsy-")
 	if err != nil {
 		return err
@@ -77,10 +93,7 @@ func run(java, budget string) error {
 	if err := agent.Start(); err != nil {
 		return err
 	}
-	for _, c := range cells() {
-		if _, ok := done[c.name]; ok {
-			continue
-		}
+	for _, c := range left {
 		o, err := one(java, dir, c)
 		if err != nil {
 			return errors.Join(fmt.Errorf("%s: %w", c.name, err), agent.Process.Signal(unix.SIGTERM), agent.Wait())
@@ -91,10 +104,7 @@ func run(java, budget string) error {
 		}
 		done[c.name] = o
 	}
-	if err := errors.Join(agent.Process.Signal(unix.SIGTERM), agent.Wait()); err != nil {
-		return err
-	}
-	return results.Write("autopsy", "Why JVMs ended, as made and as found", "make bench-autopsy", text(done, budget))
+	return errors.Join(agent.Process.Signal(unix.SIGTERM), agent.Wait())
 }
 
 // one makes one end, and its autopsy.
