@@ -157,7 +157,9 @@ func (a *alarms) setEvents(pid int, g linux.MemoryGroup) (unset func(), err erro
 	if err != nil {
 		return nil, err
 	}
-	return a.add(fd, unix.EPOLLPRI, bell{pid: pid, kind: events})
+	b := bell{pid: pid, kind: events}
+	a.answer(fd, b) // what happened before is no news
+	return a.add(fd, unix.EPOLLPRI, b)
 }
 
 // set sets the alarm of a process for its group. It returns how it is taken back.

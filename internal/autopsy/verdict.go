@@ -357,6 +357,10 @@ func (c *inquest) killedFromOutside(r *Report) {
 
 // alive tells of a JVM that has not ended.
 func (c *inquest) alive(r *Report) {
+	if usage, limit := c.usage(); usage > 0 {
+		r.add("ledger", "usage %s of %s when last seen", size(usage), limitOf(limit))
+	}
+	c.addHeap(r)
 	r.verdict(Running, doctor.Certain, "%s runs.", r.Name)
 }
 

@@ -175,25 +175,32 @@ func (p *parser) line(l Line) {
 	}
 }
 
-// detail takes a line of a report that names no process that was killed.
+// detail takes a line of a report that names no process that was killed. Most lines
+// of a log are none: a word tells before an expression is tried.
 func (p *parser) detail(l Line) {
 	t := l.Text
-	if m := summary.FindStringSubmatch(t); m != nil {
+	match := func(word string, e *regexp.Regexp) []string {
+		if !strings.Contains(t, word) {
+			return nil
+		}
+		return e.FindStringSubmatch(t)
+	}
+	if m := match("oom-kill:constraint=", summary); m != nil {
 		p.again()
 		p.summary(m[1], m[2])
-	} else if m := taskIn.FindStringSubmatch(t); m != nil {
+	} else if m := match(" killed as a result of limit of ", taskIn); m != nil {
 		p.again()
 		p.report.TaskGroup, p.report.LimitGroup = cut(m[1], maxPath), cut(m[2], maxPath)
 		p.report.Cause = GroupLimit
-	} else if m := usageOf.FindStringSubmatch(t); m != nil {
+	} else if m := match("memory: usage ", usageOf); m != nil {
 		p.report.Usage, p.report.Limit = kilobytes(m[1]), kilobytes(m[2])
-	} else if m := tableHead.FindStringSubmatch(t); m != nil {
+	} else if m := match(" total_vm ", tableHead); m != nil {
 		p.table, p.report.Tasks = strings.Fields(m[1]), nil
-	} else if m := wholeOf.FindStringSubmatch(t); m != nil {
+	} else if m := match("memory.oom.group", wholeOf); m != nil {
 		p.whole(m[1])
-	} else if m := kernelOf.FindStringSubmatch(t); m != nil {
+	} else if m := match(" Comm: ", kernelOf); m != nil {
 		p.report.Kernel = m[1]
-	} else if m := segfault.FindStringSubmatch(t); m != nil {
+	} else if m := match(" error", segfault); m != nil {
 		tid, _ := strconv.Atoi(m[2])
 		p.Faults = appendLast(p.Faults, Fault{l.Stamp, tid, m[1], m[3], m[4]})
 	} else if p.table != nil {
@@ -297,7 +304,7 @@ func (p *parser) kill(l Line) {
 	k.Anon, k.File, k.Shmem = kilobytes(m[4]), kilobytes(m[5]), kilobytes(m[6])
 	k.Cause = causeOf(l.Text, k.Cause)
 	p.Kills = appendLast(p.Kills, k)
-	p.killed = true
+	p.killed, p.table = true, nil
 }
 
 // causeOf is what the words before a kill say, if nothing did before.

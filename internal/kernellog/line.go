@@ -50,18 +50,19 @@ var oomdSender = regexp.MustCompile(`^(?:\S{1,255} )?systemd-oomd\[\d{1,10}\]: `
 // parseLine takes what a line has before its text off. A line of an unknown form is
 // all text.
 func parseLine(line string) Line {
-	if m := kmsgLine.FindStringSubmatch(line); m != nil {
+	digit := line != "" && line[0] >= '0' && line[0] <= '9'
+	if m := matchIf(digit, kmsgLine, line); m != nil {
 		us, _ := strconv.ParseInt(m[1], 10, 64) // 17 digits fit
 		return Line{Stamp{Uptime: time.Duration(min(us, maxMicroseconds)) * time.Microsecond}, "kernel", m[2]}
 	}
 	var l Line
 	rest := line
-	switch m := isoStamp.FindStringSubmatch(rest); {
+	switch m := matchIf(digit, isoStamp, rest); {
 	case m != nil:
 		l.At = parseISO(m)
 		rest = rest[len(m[0]):]
 		l.Program, rest = takeSender(rest)
-	case syslogStamp.MatchString(rest):
+	case !digit && line[:min(1, len(line))] != "[" && syslogStamp.MatchString(rest):
 		rest = rest[len(syslogStamp.FindString(rest)):]
 		l.Program, rest = takeSender(rest)
 	case strings.HasPrefix(rest, "kernel: "):
@@ -73,11 +74,19 @@ func parseLine(line string) Line {
 	} else if m := ctimeStamp.FindString(rest); m != "" {
 		rest = rest[len(m):]
 	}
-	if m := oomdSender.FindString(rest); m != "" { // journalctl -o short-monotonic without a host
-		l.Program, rest = "systemd-oomd", rest[len(m):]
+	if m := matchIf(strings.Contains(rest, "systemd-oomd["), oomdSender, rest); m != nil { // journalctl -o short-monotonic without a host
+		l.Program, rest = "systemd-oomd", rest[len(m[0]):]
 	}
 	l.Text = rest
 	return l
+}
+
+// matchIf matches where that can be: an expression takes longer than a look.
+func matchIf(can bool, e *regexp.Regexp, text string) []string {
+	if !can {
+		return nil
+	}
+	return e.FindStringSubmatch(text)
 }
 
 func takeSender(rest string) (program, text string) {
