@@ -134,7 +134,7 @@ func TestFrameworksAreFoundByTheirClasses(t *testing.T) {
 }
 
 func TestProcessors(t *testing.T) {
-	for want, c := range map[int]Config{2: {CPUs: 1.2, Cpuset: "0-7"}, 5: {Cpuset: "0-3, 6"}, 3: {Machine: Machine{CPUs: 3}}, 4: {Cpuset: "x-", Machine: Machine{CPUs: 4}}} {
+	for want, c := range map[int]Config{2: {CPUs: 1.2, Cpuset: "0-7"}, 5: {Cpuset: "0-3,6"}, 3: {Machine: Machine{CPUs: 3}}, 4: {Cpuset: "x-", Machine: Machine{CPUs: 4}}} {
 		if got := int(math.Ceil(c.processors())); got != want {
 			t.Errorf("%+v: %d, want %d", c, got, want)
 		}
