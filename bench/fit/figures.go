@@ -49,7 +49,7 @@ const lowShare = 0.9
 func figuresOf(r *replayed, searches int) (figures, error) {
 	f := figures{cell: r.head.Cell, head: r.head, trials: len(r.trials), real: r.answers, unanswered: map[string]int{}}
 	for _, m := range r.trials {
-		if m.Result.Load != nil {
+		if m.Result.Load != nil && !m.Result.Ended {
 			f.others = append(f.others, m.Result.Others)
 		}
 	}

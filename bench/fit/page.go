@@ -35,23 +35,23 @@ func pageOf(all []figures) string {
 
 const introduction = "Real trials of a service are recorded into a bank, and the search of `tare fit` is replayed on it: each trial that it asks for is answered by one recorded trial of the same setup at the " +
 	"nearest limits, drawn as a whole, and judged against the baseline of the search. Where the bank has none, a model answers (bench/fit/replay.go says how); a search with more than " +
-	"10 % of such answers does not count. Draws are independent of each other: what a machine does to trials that follow one another is not in the replay. All trials of a bank do the " +
+	"10 % of such answers does not count. Draws are independent of each other: what a machine does to trials that follow one another is not in the replay. A proof's run of ten times the load, and its run with half the processors, are answered by runs of the load, and tell nothing here. All trials of a bank do the " +
 	"same work, so that a fit on a slow machine does not see an earlier part of the warm-up. Limits in MiB.\n\n"
 
 // writeBanks tells what was recorded.
 func writeBanks(t *strings.Builder, all []figures) {
-	t.WriteString("## Banks\n\nOthers is the share of the machine's processor time that other processes took during the load of a trial: median (least … most). A cell in which it is more than a few per cent was not quiet.\n\n" +
-		"| cell | JDK | recorded from | trials | concurrency | requests of a trial | others |\n|---|---|---|---:|---:|---:|---|\n")
+	t.WriteString("## Banks\n\nOthers is the share of the machine's processor time that other processes took during the load of a trial: median (least … most). A cell in which it is more than a few per cent was not quiet. Where the disk reads ahead more than the usual 128 KiB, page cache that lacks costs more than elsewhere.\n\n" +
+		"| cell | JDK | recorded from | trials | concurrency | requests of a trial | disk reads ahead KiB | others |\n|---|---|---|---:|---:|---:|---:|---|\n")
 	for _, f := range all {
-		fmt.Fprintf(t, "| %s | %s | %s | %d | %d | %d + %d | %s |\n", f.cell, f.head.Java, f.head.Began.Format(time.DateOnly), f.trials, f.head.Load.Concurrency,
-			f.head.Work.Warmup, f.head.Work.Measured, results.Spread(f.others, "%.2f"))
+		fmt.Fprintf(t, "| %s | %s | %s | %d | %d | %d + %d | %d | %s |\n", f.cell, f.head.Java, f.head.Began.Format(time.DateOnly), f.trials, f.head.Load.Concurrency,
+			f.head.Work.Warmup, f.head.Work.Measured, f.head.ReadAheadBytes>>10, results.Spread(f.others, "%.2f"))
 	}
 	t.WriteString("\n")
 }
 
 // writeReal tells of the fits that were made for real.
 func writeReal(t *strings.Builder, all []figures) {
-	t.WriteString("## Real fits\n\nEach with the defaults of `tare fit` but for its load; in brackets the trials before the proof and in it. Others is as above, the median of a fit.\n\n| cell | recommended | as given | minutes | others |\n|---|---|---|---|---|\n")
+	t.WriteString("## Real fits\n\nEach with the defaults of `tare fit` but for its load; in brackets the trials before the proof and in it. Others is as above, the median of a fit. They are of the search as it was on the day of the bank, which the replays need not be.\n\n| cell | recommended | as given | minutes | others |\n|---|---|---|---|---|\n")
 	for _, f := range all {
 		var limits, given, minutes, others []string
 		for _, a := range f.real {
@@ -141,7 +141,7 @@ func writeCost(t *strings.Builder, all []figures) {
 func writeTruth(t *strings.Builder, all []figures) {
 	t.WriteString("## Against the recorded trials\n\nThe smallest limit that truly passes is the least one above which memory failed none of the trials that were recorded with an answer's options; the more trials, the larger it is. " +
 		"A fresh run at an answer fails by memory as often as the trials within 2.5 % of it did; the goal is at most 1 in 400, and at least half at 0.9 of it. " +
-		"Fewest is the number of trials that the share of one answer is of. An answer is not told where its options or limits are not in the bank, or memory failed no trial.\n\n" +
+		"Fewest is the number of trials that the share of one answer is of. Memory failed a trial that had such a verdict when it was recorded. An answer is not told where its options or limits are not in the bank, or memory failed no trial.\n\n" +
 		"| cell | answer over the smallest | fresh runs that fail | at 0.9 of it | fewest | not told |\n|---|---|---:|---:|---:|---:|\n")
 	for _, f := range all {
 		r := f.truth

@@ -38,6 +38,9 @@ func (r *replayed) next(rng *rand.Rand) (want, error) {
 	for range plannedReplays {
 		seen := map[string]bool{}
 		rep, err := r.run(rng.Uint64(), nil, func(w want, have int) {
+			if w.phase == fit.PhaseLong || w.phase == fit.PhaseHalf {
+				return // fits make them: they are of another load
+			}
 			words, _ := kindOf(w.setup)
 			key := fmt.Sprintf("%s|%v|%.0f", strings.Join(words, " "), w.squeeze, math.Log(float64(w.limit))/sameLimit/2)
 			t := asked[key]

@@ -116,7 +116,7 @@ func answerOf(found *fit.Found, err error) answer {
 		a.Failure = err.Error()
 	}
 	for _, t := range found.Trials {
-		if t.Phase == fit.PhaseConfirm || a.Proof > 0 {
+		if t.Phase == fit.PhaseConfirm || t.Phase == fit.PhaseLong || a.Proof > 0 {
 			a.Proof++
 		} else {
 			a.Search++

@@ -32,6 +32,8 @@ import (
 //     or those above have a heap of a fixed size.
 //   - With a heap of a fixed size, a trial that passed answers for all limits down to its
 //     highest usage. That is no model.
+//   - A run of ten times the load, and one with half the processors, is answered by one
+//     of the load, and not counted: it tells nothing of what these would.
 //   - A squeeze that is asked for is that of the nearest limit at which one was made.
 //   - Where all recorded trials needed more than the limit, the kernel kills, or of a heap
 //     that follows the limit the nearest answers.
@@ -109,6 +111,9 @@ func newReplayed(b *bank) (*replayed, error) {
 		return nil, fmt.Errorf("bank of %s: it has no baseline that passed", b.head.Cell)
 	}
 	for _, m := range b.trials {
+		if m.Phase == fit.PhaseLong || m.Phase == fit.PhaseHalf {
+			continue // they had another load
+		}
 		words, sizes := kindOf(m.Setup)
 		key := strings.Join(words, "\n")
 		if r.kinds[key] == nil {
@@ -326,7 +331,9 @@ func (r *replayer) Try(_ context.Context, a fit.Attempt) (fit.Outcome, error) {
 		o, told = r.squeezed(a, o)
 		p.modelled = p.modelled || !told
 	}
-	r.count(p.modelled)
+	if a.Phase != fit.PhaseLong && a.Phase != fit.PhaseHalf {
+		r.count(p.modelled)
+	}
 	r.pools = append(r.pools, float64(p.size()))
 	if r.wanted != nil {
 		w := want{byWant, a.Phase, a.Setup, a.LimitBytes, a.Squeeze, nil}
