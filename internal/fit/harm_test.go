@@ -21,7 +21,7 @@ func TestSplitByEvidence(t *testing.T) {
 		{trial.OOMKilled, []string{"threads", "place"}}, // none: in halves
 		{trial.Crashed, []string{"threads", "place"}},
 	} {
-		rest, suspects := split(all, s.harmed(Trial{Outcome: Outcome{Verdict: c.verdict}}))
+		rest, suspects := split(all, s.suspect(Trial{Outcome: Outcome{Verdict: c.verdict}}))
 		if len(rest)+len(suspects) != len(all) || len(suspects) != len(c.suspects) {
 			t.Errorf("%s: %d of %d levers are suspects", c.verdict, len(suspects), len(all))
 			continue

@@ -207,7 +207,7 @@ func (s *Search) pullTogether(ctx context.Context, levers []Lever) error {
 		s.dropTried(added[i:i+1], t, reason)
 		return s.pull(ctx, leversOf(slices.Delete(added, i, i+1)))
 	case len(added) > 1:
-		one, other := split(leversOf(added), s.harmed(t))
+		one, other := split(leversOf(added), s.suspect(t))
 		if err := s.pull(ctx, one); err != nil {
 			return err
 		}
@@ -232,31 +232,36 @@ func culprit(added []LeverResult, t Trial) int {
 	return slices.IndexFunc(added, func(r LeverResult) bool { return len(r.Lever.Scales) > 0 })
 }
 
-// harmed is what levers must harm to have failed a trial. It is none where memory lacked at
-// the limit: levers save it.
-func (s *Search) harmed(t Trial) []Harm {
-	switch t.Verdict {
-	case trial.TooSlow:
-		if s.noDearer(t) {
-			return []Harm{HarmLatency}
+// suspect says of levers whether they can have failed a trial. None can where memory lacked
+// at the limit: levers save it. One that was too slow for its throughput, at no more
+// processor time, waited; what pauses take is told by collections.
+func (s *Search) suspect(t Trial) func(Lever) bool {
+	harms := func(any ...Harm) func(Lever) bool {
+		return func(l Lever) bool {
+			return slices.ContainsFunc(any, func(h Harm) bool { return slices.Contains(l.Harms, h) })
 		}
-		return []Harm{HarmSpeed, HarmStart}
-	case trial.NeverReady:
-		return []Harm{HarmStart, HarmRun}
-	case trial.OutOfMemory, trial.Thrashing:
-		return []Harm{HarmHeap}
-	case trial.Crashed, trial.Errors:
-		return []Harm{HarmRun}
 	}
-	return nil
+	switch {
+	case t.Verdict == trial.TooSlow && !s.withinCost(t):
+		return harms(HarmSpeed, HarmStart)
+	case t.Verdict == trial.TooSlow && t.AskedSpeed > 0:
+		return func(l Lever) bool { return l.Waits }
+	case t.Verdict == trial.TooSlow:
+		return harms(HarmLatency)
+	case t.Verdict == trial.NeverReady:
+		return harms(HarmStart, HarmRun)
+	case t.Verdict == trial.OutOfMemory || t.Verdict == trial.Thrashing:
+		return harms(HarmHeap)
+	case t.Verdict == trial.Crashed || t.Verdict == trial.Errors:
+		return harms(HarmRun)
+	}
+	return harms()
 }
 
-// split parts a bundle that failed: those that cannot have failed it from those that may
+// split parts a bundle that failed: those that cannot have failed it from the suspects
 // or, where all are alike, in halves.
-func split(levers []Lever, harmed []Harm) (one, other []Lever) {
-	one, other = take(levers, func(l Lever) bool {
-		return slices.ContainsFunc(harmed, func(h Harm) bool { return slices.Contains(l.Harms, h) })
-	})
+func split(levers []Lever, suspect func(Lever) bool) (one, other []Lever) {
+	one, other = take(levers, suspect)
 	if len(one) > 0 && len(other) > 0 {
 		return one, other
 	}

@@ -151,8 +151,11 @@ func (s *Search) faster(is, was point) float64 {
 
 // noDearer says that a trial which was too slow did its work for no more processor time
 // than the objective allows: what took the time was not the levers.
-func (s *Search) noDearer(t Trial) bool {
-	if t.AskedShare <= 0 || s.waits(t.Setup) {
+func (s *Search) noDearer(t Trial) bool { return !s.waits(t.Setup) && s.withinCost(t) }
+
+// withinCost is the same, whether or not its levers make threads wait.
+func (s *Search) withinCost(t Trial) bool {
+	if t.AskedShare <= 0 {
 		return false
 	}
 	bound, known := s.costBound(t.Setup, Setup{})

@@ -2,6 +2,7 @@ package trial
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"tare.dev/tare/internal/load"
@@ -30,9 +31,9 @@ const (
 // could: it cannot do without. Where nothing is left to take and it still keeps
 // up, the load is too light to tell what a start needs: then that is the files
 // that it maps. It does so after the measurement, which it would spoil, and where
-// the objective holds; 0 is unknown, also where it would take too long.
+// no request failed; 0 is unknown, also where it would take too long.
 func (t *run) squeeze(ctx context.Context, u runner.Usage) int64 {
-	if !t.spec.Squeeze || t.load == nil || !t.spec.Loader.InMoments() || t.ended || answersPerSecond(*t.load) <= 0 || len(t.broken(*t.load)) > 0 {
+	if !t.spec.Squeeze || t.load == nil || !t.spec.Loader.InMoments() || t.ended || answersPerSecond(*t.load) <= 0 || t.failsRequests(*t.load) {
 		return 0
 	}
 	t.stage(Squeezing)
@@ -94,14 +95,22 @@ func (t *run) loadBriefly(ctx context.Context, d time.Duration) (load.Result, bo
 }
 
 // muchWorse says that an answer failed or that, as reclaim hurts, answers break
-// the objective, and not narrowly.
+// the objective, and by clearly more than the measured load did.
 func (t *run) muchWorse(l load.Result, hurt bool) bool {
-	for _, b := range t.broken(l) {
-		if b.Clause.Metric == ErrorCount || hurt && b.Miss > narrowMiss {
-			return true
-		}
+	if t.failsRequests(l) {
+		return true
 	}
-	return false
+	most := 0.0
+	for _, b := range t.broken(*t.load) {
+		most = max(most, b.Miss)
+	}
+	return hurt && slices.ContainsFunc(t.broken(l), func(b Broken) bool { return b.Miss > most+narrowMiss })
+}
+
+// failsRequests says that requests failed, or that what the objective asks for was not
+// measured.
+func (t *run) failsRequests(l load.Result) bool {
+	return slices.ContainsFunc(t.broken(l), func(b Broken) bool { return b.Clause.Metric == ErrorCount || b.Unmeasured })
 }
 
 // broken are the clauses of the objective that an answer breaks.
