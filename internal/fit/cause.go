@@ -16,10 +16,6 @@ import (
 // objective is no share of the baseline's: what the clock of a machine changes unseen.
 const unasked = 0.05
 
-// leastMemoryCost is the share of speed that memory is seen to take before more of it
-// is added for speed.
-const leastMemoryCost = 0.01
-
 // enough says that the limit was enough: the trial passed, or was slow for another
 // reason than memory.
 func (t Trial) enough() bool { return t.Passed || t.SlowElsewhere }
