@@ -149,7 +149,7 @@ bench-autopsy: build
 # databases. About five minutes.
 bench-serve:
 	@scripts/setup.sh build test
-	$(GO) test ./internal/serve -count=1 -timeout 30m -run TestBenchServe -serve.out $(CURDIR)/docs/results/serve.md
+	$(GO) test ./internal/serve -count=1 -timeout 30m -run TestBenchServe -serve.period 45s -serve.out $(CURDIR)/docs/results/serve.md
 
 bin/tare-$(BASE):
 	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && git archive $(BASE) | tar -x -C "$$dir" && \

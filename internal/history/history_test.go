@@ -18,6 +18,8 @@ func newFile(t *testing.T) string { return filepath.Join(t.TempDir(), "new folde
 
 func TestSQLite(t *testing.T) { historytest.Run(t, newFile) }
 
+func TestMakesRoom(t *testing.T) { historytest.MakesRoom(t, newFile) }
+
 func TestPostgreSQL(t *testing.T) {
 	server := pgtest.Start(t)
 	historytest.Run(t, func(t *testing.T) string { return server.Database(t) })

@@ -108,7 +108,7 @@ func (t *taking) newJVM(j *jvm, at time.Time) error {
 	}
 	if t.known >= MaxJVMs {
 		// The one that is gone for longest makes room.
-		res, err := t.exec("DELETE FROM jvms WHERE id = (SELECT id FROM jvms WHERE machine = ? AND last < ? ORDER BY last LIMIT 1)", t.machine, nanos(t.now.Add(-settled)))
+		res, err := t.exec("DELETE FROM jvms WHERE id = (SELECT id FROM jvms WHERE machine = ? AND last < ? ORDER BY last, id LIMIT 1)", t.machine, nanos(t.now.Add(-settled)))
 		if err != nil {
 			return err
 		}
