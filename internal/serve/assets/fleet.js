@@ -49,7 +49,7 @@ export async function fleet(main) {
     shown.sort((a, b) => (a.key < b.key ? -sign : a.key > b.key ? sign : a.jvm.id - b.jvm.id));
     const wanted = shown.map(r => r.tr);
     if (wanted.length !== body.children.length || wanted.some((tr, i) => body.children[i] !== tr)) body.replaceChildren(...wanted);
-    setText(count, shown.length === rows.size ? `${rows.size} JVMs` : `${shown.length} of ${rows.size} JVMs`);
+    setText(count, shown.length === rows.size ? `${rows.size} ${rows.size === 1 ? 'JVM' : 'JVMs'}` : `${shown.length} of ${rows.size} JVMs`);
     empty.hidden = rows.size > 0;
   }
 
