@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -188,7 +189,8 @@ func TestFitSysinfo(t *testing.T) {
 		t.Errorf("%d bytes recommended, %d as given, with %q", *got.LimitBytes, got.AsGiven.LimitBytes, got.Options)
 	}
 	checkLevers(t, got)
-	if got.Need == nil || got.Need.Samples == 0 || got.Need.MeanBytes > *got.LimitBytes || got.LongTrial == 0 || got.HalfTrial == 0 {
+	sized := slices.ContainsFunc(got.Options, func(o string) bool { return strings.HasPrefix(o, "-Xmx") })
+	if sized != (got.Need != nil) || sized && (got.Need.Samples == 0 || got.Need.MeanBytes > *got.LimitBytes) || got.LongTrial == 0 || got.HalfTrial == 0 {
 		t.Errorf("need %+v, long run %d, half the processors %d", got.Need, got.LongTrial, got.HalfTrial)
 	}
 	if len(got.Confirmations) != 2 {

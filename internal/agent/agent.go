@@ -298,6 +298,10 @@ func (a *Agent) look(j *jvm) {
 		j.look = min(j.look, up+young)
 	}
 	a.alarm(j)
+	if passes(j.who.Dir) {
+		j.who.Dir, j.who.Root, j.who.OwnRoot = filesOf(a.cfg.Proc, j.target.PID)
+		j.told = false
+	}
 	if !j.told {
 		a.tell(j)
 	}

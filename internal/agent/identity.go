@@ -57,6 +57,10 @@ func filesOf(proc linux.FS, pid int) (dir, root string, ownRoot bool) {
 	return dir, upperDir(proc, pid), true
 }
 
+// passes says that a JVM is in a folder for a moment: at its start HotSpot goes into that of
+// the performance data, and back (JDK: open_directory_secure_cwd of perfMemory_posix.cpp).
+func passes(dir string) bool { return strings.HasPrefix(filepath.Base(dir), "hsperfdata_") }
+
 // upperDir is the folder that the writes to a process's root go to, when that is an
 // overlay (proc_pid_mountinfo(5); mount options of
 // Documentation/filesystems/overlayfs.rst).

@@ -17,6 +17,8 @@ type Ending struct {
 	RaisedFrom           int64
 	MarginBytes          int64 `json:",omitempty"`
 	FailBelow            int
+	Need                 *Need `json:",omitempty"`
+	Long, Half           int   `json:",omitempty"`
 	Took                 time.Duration
 	Archive, TrainOption string
 	Warnings             []string
@@ -28,17 +30,23 @@ type Ending struct {
 // recommendation, or nil.
 func NewEnding(r *Result, failure error) Ending {
 	e := Ending{Baseline: r.Baseline.Number, AsGiven: r.AsGiven.Number, AsGivenFails: r.AsGivenFails, LimitBytes: r.LimitBytes, Setup: r.Setup, Levers: r.Levers,
-		RaisedFrom: r.RaisedFrom, MarginBytes: r.MarginBytes, Took: r.Took, Archive: r.Archive, TrainOption: r.TrainOption, Warnings: r.Warnings}
+		RaisedFrom: r.RaisedFrom, MarginBytes: r.MarginBytes, Need: r.Need, Took: r.Took, Archive: r.Archive, TrainOption: r.TrainOption, Warnings: r.Warnings}
 	for _, t := range r.Confirmations {
 		e.Confirmations = append(e.Confirmations, t.Number)
 	}
-	if r.FailBelow != nil {
-		e.FailBelow = r.FailBelow.Number
-	}
+	e.FailBelow, e.Long, e.Half = numberOf(r.FailBelow), numberOf(r.Long), numberOf(r.Half)
 	if failure != nil {
 		e.Failure = failure.Error()
 	}
 	return e
+}
+
+// numberOf is the number of a trial, 0 of none.
+func numberOf(t *Trial) int {
+	if t == nil {
+		return 0
+	}
+	return t.Number
 }
 
 // Result is the result that the ending is of, with what reports look at.
@@ -61,13 +69,15 @@ func (e Ending) Result(p Plan, began time.Time, trials []Trial) (*Result, error)
 	}
 	r := &Result{Time: began, Took: e.Took, Config: c, RunnerName: p.Runner, Machine: p.Machine, Archive: e.Archive, TrainOption: e.TrainOption, Warnings: e.Warnings,
 		Found: Found{Baseline: find(e.Baseline), AsGiven: find(e.AsGiven), AsGivenFails: e.AsGivenFails, LimitBytes: e.LimitBytes, Setup: e.Setup, Levers: e.Levers, Trials: trials, RaisedFrom: e.RaisedFrom,
-			MarginBytes: e.MarginBytes}}
+			MarginBytes: e.MarginBytes, Need: e.Need}}
 	for _, n := range e.Confirmations {
 		r.Confirmations = append(r.Confirmations, find(n))
 	}
-	if e.FailBelow > 0 {
-		t := find(e.FailBelow)
-		r.FailBelow = &t
+	for of, number := range map[**Trial]int{&r.FailBelow: e.FailBelow, &r.Long: e.Long, &r.Half: e.Half} {
+		if number > 0 {
+			t := find(number)
+			*of = &t
+		}
 	}
 	r.Peak, r.UnpaidBytes = peakOf(r.Confirmations), unpaid(r.Confirmations)
 	return r, missing

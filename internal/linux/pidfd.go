@@ -6,9 +6,8 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"syscall"
 	"unsafe"
-
-	"golang.org/x/sys/unix"
 )
 
 // Exit is how a process ended.
@@ -29,14 +28,17 @@ func waitStatus(status int) Exit {
 	return Exit{Code: status >> 8 & 0xff}
 }
 
+// pidfdOpen is the number of pidfd_open(2), the same on all architectures.
+const pidfdOpen = 434
+
 // PidFD opens a descriptor of a process (pidfd_open(2), Linux 5.3), which poll(2)
 // finds readable when the process has ended.
 func PidFD(pid int) (int, error) {
-	fd, err := unix.PidfdOpen(pid, 0)
-	if err != nil {
-		return 0, fmt.Errorf("pidfd of process %d: %w", pid, err)
+	fd, _, errno := syscall.Syscall(pidfdOpen, uintptr(pid), 0, 0)
+	if errno != 0 {
+		return 0, fmt.Errorf("pidfd of process %d: %w", pid, errno)
 	}
-	return fd, nil
+	return int(fd), nil
 }
 
 // errNoExit says that the kernel no longer, or never, told how a process ended.
@@ -95,7 +97,7 @@ type pidfdInfo struct {
 
 func exitInfo(pidfd int) (Exit, error) {
 	info := pidfdInfo{mask: pidfdInfoExit}
-	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(pidfd), pidfdGetInfo, uintptr(unsafe.Pointer(&info))); errno != 0 {
+	if _, _, errno := syscall.Syscall(syscall.SYS_IOCTL, uintptr(pidfd), pidfdGetInfo, uintptr(unsafe.Pointer(&info))); errno != 0 {
 		return Exit{}, errno
 	}
 	if info.mask&pidfdInfoExit == 0 {

@@ -10,8 +10,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // ErrRunning says that a thread was running, so that its registers are
@@ -119,12 +117,12 @@ func (fs FS) ThreadClocks(pid int, skip func(tid int) bool) (clocks []ThreadCloc
 // readAt reads a small file below an open folder without what package os does for each
 // file that it opens: of ten thousand files that is half the time.
 func readAt(dir int, name string, buffer []byte) ([]byte, error) {
-	fd, err := unix.Openat(dir, name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	fd, err := syscall.Openat(dir, name, syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, err
 	}
-	defer unix.Close(fd)
-	n, err := unix.Read(fd, buffer)
+	defer syscall.Close(fd)
+	n, err := syscall.Read(fd, buffer)
 	if err != nil {
 		return nil, err
 	}

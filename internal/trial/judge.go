@@ -48,9 +48,10 @@ const (
 	// tenth, and this is twice that.
 	StalledShare = 0.2
 	// StalledRefault stands in for StalledShare where the kernel keeps no
-	// pressure for groups (cgroup v1): file pages read again after they had
-	// been reclaimed, in shares of the limit per second. At this pace the
-	// whole limit's worth of memory is read anew every ten seconds.
+	// pressure for groups (cgroup v1), or where that is no more than not innocent: file
+	// pages read again after they had been reclaimed, in shares of the limit per
+	// second. At this pace the whole limit's worth of memory is read anew every ten
+	// seconds.
 	StalledRefault = 0.1
 )
 
@@ -244,7 +245,9 @@ func verdict(e Evidence) Verdict {
 func whereTimeWent(e Evidence) (Verdict, bool) {
 	gc, _ := e.collecting()
 	stall, known := e.StallShare()
-	stalled := known && stall >= StalledShare || !known && e.refaultPace() >= StalledRefault
+	// Pressure of a fast disk may stay below that, however often all is read again.
+	readAgain := e.refaultPace() >= StalledRefault && (!known || stall >= innocentStall)
+	stalled := known && stall >= StalledShare || readAgain
 	// A collection that waits for its pages counts as both: then reclaim is
 	// the cause, unless collections take much more.
 	if stalled && (!known || stall >= gc/2) {

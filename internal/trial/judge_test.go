@@ -141,3 +141,14 @@ func FuzzJudge(f *testing.F) {
 		}
 	})
 }
+
+// Pressure of a fast disk stays below the share that explains a broken objective, however
+// often all is read again; without pressure, reading again says nothing.
+func TestReadAgainUnderPressure(t *testing.T) {
+	for stalled, want := range map[time.Duration]Verdict{time.Second: Stalled, 300 * time.Millisecond: Stalled, 50 * time.Millisecond: TooSlow} {
+		e := Evidence{LimitBytes: 192 << 20, Ready: true, Window: 5 * time.Second, Stalled: &stalled, RefaultBytes: 4 << 30, Broken: []Broken{{Clause: Clause{Metric: P50}}}}
+		if got, _ := Judge(e); got != want {
+			t.Errorf("pressure for %s of 5: %s, want %s", stalled, got, want)
+		}
+	}
+}
