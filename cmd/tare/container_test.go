@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -82,7 +83,7 @@ func weighContainer(t *testing.T, e *dockertest.Engine) {
 	if f.Cgroup == nil || f.Cgroup.LimitBytes == nil || *f.Cgroup.LimitBytes != 200<<20 {
 		t.Errorf("control group %+v, want the limit of 200 MiB", f.Cgroup)
 	}
-	if rest, _ := f.Row(footprint.Unattributed); rest.ResidentBytes > f.RSSBytes/100 || len(f.Warnings) > 0 {
+	if rest, _ := f.Row(footprint.Unattributed); rest.ResidentBytes > f.RSSBytes/100 || slices.ContainsFunc(f.Warnings, certain) {
 		t.Errorf("%d of %d bytes unattributed, %q", rest.ResidentBytes, f.RSSBytes, f.Warnings)
 	}
 	if id := e.Docker(t, "inspect", "--format", "{{.Id}}", "web"); weighJSON(t, "--container", id[:12]).PID != f.PID {
@@ -146,3 +147,7 @@ func containerErrors(t *testing.T) {
 		}
 	}
 }
+
+// certain says that a warning is no doubt about a row that is guessed: the kernel may have
+// joined a table of the collector with other memory.
+func certain(warning string) bool { return !strings.Contains(warning, " are guessed: ") }

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -435,7 +436,7 @@ func TestOf(t *testing.T) {
 						t.Fatal(err)
 					}
 					checkSame(t, single, f)
-					if full != (f.PSSBytes > 0) || full != (f.Host != nil) || f.JDK != single.JDK || len(f.Warnings) > 0 {
+					if full != (f.PSSBytes > 0) || full != (f.Host != nil) || f.JDK != single.JDK || len(f.Warnings) > len(single.Warnings) {
 						t.Errorf("full %v: PSS %d, host %v, JDK %s, %q", full, f.PSSBytes, f.Host, f.JDK, f.Warnings)
 					}
 				}
@@ -487,7 +488,7 @@ func TestSessionOfADyingJVM(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if f.RSSBytes < 10<<20 || len(f.Warnings) > 0 {
+			if f.RSSBytes < 10<<20 || slices.ContainsFunc(f.Warnings, func(w string) bool { return !strings.Contains(w, " are guessed: ") }) {
 				t.Errorf("a footprint of %d bytes, %q", f.RSSBytes, f.Warnings)
 			}
 			if n == i {
