@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -83,7 +82,7 @@ func weighContainer(t *testing.T, e *dockertest.Engine) {
 	if f.Cgroup == nil || f.Cgroup.LimitBytes == nil || *f.Cgroup.LimitBytes != 200<<20 {
 		t.Errorf("control group %+v, want the limit of 200 MiB", f.Cgroup)
 	}
-	if rest, _ := f.Row(footprint.Unattributed); rest.ResidentBytes > f.RSSBytes/100 || slices.ContainsFunc(f.Warnings, certain) {
+	if rest, _ := f.Row(footprint.Unattributed); rest.ResidentBytes > f.RSSBytes/100 || jvmtest.Warned(f.Warnings) {
 		t.Errorf("%d of %d bytes unattributed, %q", rest.ResidentBytes, f.RSSBytes, f.Warnings)
 	}
 	if id := e.Docker(t, "inspect", "--format", "{{.Id}}", "web"); weighJSON(t, "--container", id[:12]).PID != f.PID {
@@ -147,7 +146,3 @@ func containerErrors(t *testing.T) {
 		}
 	}
 }
-
-// certain says that a warning is no doubt about a row that is guessed: the kernel may have
-// joined a table of the collector with other memory.
-func certain(warning string) bool { return !strings.Contains(warning, " are guessed: ") }

@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -371,7 +370,7 @@ func TestUserNamespace(t *testing.T) {
 	before := w.trace(t)
 	f := weighJSON(t, fmt.Sprint(w.pid()))
 	w.undisturbed(t, before, false)
-	if slices.ContainsFunc(f.Warnings, certain) || !strings.HasPrefix(f.JDK, "17.") || f.Heap == nil {
+	if jvmtest.Warned(f.Warnings) || !strings.HasPrefix(f.JDK, "17.") || f.Heap == nil {
 		t.Errorf("JDK %q, heap %+v, %q", f.JDK, f.Heap, f.Warnings)
 	}
 	perf, err := hotspot.OpenPerfData("/proc", w.pid())

@@ -323,7 +323,7 @@ func TestGCTables(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("jdk%d/%s", c.major, c.name), func(t *testing.T) {
 			p := jvmtest.StartFiller(t, jvmtest.Java(t, c.major), append([]string{"-Xmx256m", "-XX:NativeMemoryTracking=detail"}, c.options...), 5, 100, 10)
-			alone, asked := weighDoubting(t, p.PID(), false), weighDoubting(t, p.PID(), true)
+			alone, asked := weigh(t, p.PID(), false), weigh(t, p.PID(), true)
 			gc, tracked := row(t, alone, footprint.GC), row(t, asked, footprint.GC)
 			checkSame(t, footprint.GC, gc.ResidentBytes, tracked.ResidentBytes)
 			for _, table := range gc.Children {

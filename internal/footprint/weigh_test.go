@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
-	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -24,17 +23,11 @@ import (
 func weigh(t *testing.T, pid int, attach bool) *footprint.Footprint {
 	t.Helper()
 	f := weighDoubting(t, pid, attach)
-	for _, w := range f.Warnings {
-		if !littleDoubt.MatchString(w) {
-			t.Errorf("warning: %s", w)
-		}
+	if jvmtest.Warned(f.Warnings) {
+		t.Errorf("warnings: %q", f.Warnings)
 	}
 	return f
 }
-
-// littleDoubt is a doubt about less than a MiB of the collector's: the kernel may have joined
-// a table with other memory.
-var littleDoubt = regexp.MustCompile(`^gc: 0\.\d MiB are guessed: `)
 
 // weighDoubting weighs a JVM that something may be guessed of.
 func weighDoubting(t *testing.T, pid int, attach bool) *footprint.Footprint {
