@@ -12,15 +12,10 @@ STATICCHECK  := honnef.co/go/tools/cmd/staticcheck@v0.8.1
 # With make -j too: set-up comes before the build, and the build before the tests.
 .NOTPARALLEL:
 
-.PHONY: build man setup-build setup-test test test-java test-go check lint fmt demo fuzz \
-  bench bench-fresh bench-truth bench-hostile bench-weigh bench-cost bench-agent bench-verdicts \
-  bench-demo bench-options bench-exec bench-peers bench-kills bench-images bench-fit bench-fit-record \
-  experiments bench-autopsy bench-serve \
-
 .PHONY: build image man setup-build setup-test test test-java test-go check lint fmt demo fuzz \
-  bench bench-fresh bench-truth bench-hostile bench-weigh bench-cost bench-agent bench-verdicts bench-demo \
-  bench-options bench-exec bench-peers bench-kills bench-images bench-levers bench-steady experiments \
-  experiments-full bench-jmh bench-caches clean FORCE
+  bench bench-fresh bench-truth bench-hostile bench-weigh bench-cost bench-agent bench-autopsy bench-serve \
+  bench-verdicts bench-demo bench-options bench-exec bench-peers bench-images bench-fit bench-fit-record \
+  bench-levers bench-kills bench-jmh bench-caches experiments experiments-full clean FORCE
 
 build: setup-build bin/tare bin/tare-exec $(JARS)
 
