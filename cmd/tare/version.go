@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"regexp"
 	"runtime"
 	"runtime/debug"
 	"strings"
@@ -18,6 +17,7 @@ import (
 	"tare.dev/tare/internal/jmhreport"
 	"tare.dev/tare/internal/lab"
 	"tare.dev/tare/internal/launch"
+	"tare.dev/tare/internal/lazy"
 	"tare.dev/tare/internal/names"
 	"tare.dev/tare/internal/profile"
 	"tare.dev/tare/internal/report"
@@ -70,7 +70,7 @@ version as long as fields are only added.`,
 }
 
 // pseudoVersion is in the version of a commit without a tag (go.dev/ref/mod).
-var pseudoVersion = regexp.MustCompile(`[0-9]{14}-[0-9a-f]{12}`)
+var pseudoVersion = lazy.Regexp(`[0-9]{14}-[0-9a-f]{12}`)
 
 // thisVersion reads what the Go tool noted in the program.
 func thisVersion(info *debug.BuildInfo, ok bool) version {
@@ -79,7 +79,7 @@ func thisVersion(info *debug.BuildInfo, ok bool) version {
 		return v
 	}
 	// What go install took from the module proxy has a version of its own.
-	if m := info.Main.Version; m != "" && m != "(devel)" && !pseudoVersion.MatchString(m) {
+	if m := info.Main.Version; m != "" && m != "(devel)" && !pseudoVersion().MatchString(m) {
 		v.Version = strings.TrimPrefix(m, "v")
 	}
 	for _, s := range info.Settings {

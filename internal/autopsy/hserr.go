@@ -5,9 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"strconv"
 	"strings"
+
+	"tare.dev/tare/internal/lazy"
 )
 
 // CrashKind is what an hs_err file is of.
@@ -52,12 +53,12 @@ const (
 var (
 	errNoCrash = errors.New("no hs_err file: it does not begin with a fatal error of a JVM")
 
-	crashAt     = regexp.MustCompile(`^#  (.{1,400}?)(?: at pc=0x[0-9a-f]+(?: \(sent by kill\))?)?, pid=(\d{1,10}), tid=`)
-	crashFrame  = regexp.MustCompile(`^# ([CVvJjAA])\s+(.{1,1000})$`)
-	crashThread = regexp.MustCompile(`^Current thread (?:\(0x[0-9a-f]+\)|is native thread)(?::\s+(.{0,1000}))?`)
-	crashTime   = regexp.MustCompile(`(?:^elapsed time: |elapsed time: )(\d{1,12}(?:\.\d{1,9})?) seconds`)
-	crashSender = regexp.MustCompile(`^siginfo: .{0,200}\(SI_(?:USER|QUEUE|TKILL)\), (?:si_pid:|sent from pid:) (\d{1,10})`)
-	crashNative = regexp.MustCompile(`^# Native memory allocation \(([a-z]+)\) failed to (?:allocate|map|reserve|commit) (\d{1,18}) bytes`)
+	crashAt     = lazy.Regexp(`^#  (.{1,400}?)(?: at pc=0x[0-9a-f]+(?: \(sent by kill\))?)?, pid=(\d{1,10}), tid=`)
+	crashFrame  = lazy.Regexp(`^# ([CVvJjAA])\s+(.{1,1000})$`)
+	crashThread = lazy.Regexp(`^Current thread (?:\(0x[0-9a-f]+\)|is native thread)(?::\s+(.{0,1000}))?`)
+	crashTime   = lazy.Regexp(`(?:^elapsed time: |elapsed time: )(\d{1,12}(?:\.\d{1,9})?) seconds`)
+	crashSender = lazy.Regexp(`^siginfo: .{0,200}\(SI_(?:USER|QUEUE|TKILL)\), (?:si_pid:|sent from pid:) (\d{1,10})`)
+	crashNative = lazy.Regexp(`^# Native memory allocation \(([a-z]+)\) failed to (?:allocate|map|reserve|commit) (\d{1,18}) bytes`)
 )
 
 // ReadCrash reads an hs_err file. The error says that it is none.
@@ -111,31 +112,31 @@ func (p *crashParser) line(l string) {
 
 func (p *crashParser) match(l string) {
 	c := p.crash
-	if m := crashNative.FindStringSubmatch(l); m != nil {
+	if m := crashNative().FindStringSubmatch(l); m != nil {
 		c.Reason = fmt.Sprintf("%s of %s bytes failed", m[1], m[2])
 		return
 	}
-	if m := crashAt.FindStringSubmatch(l); m != nil && c.PID == 0 {
+	if m := crashAt().FindStringSubmatch(l); m != nil && c.PID == 0 {
 		c.PID, _ = strconv.Atoi(m[2])
 		if c.Reason == "" && c.Kind != NativeOutOfMemory {
 			c.Reason = clip(m[1])
 		}
 		return
 	}
-	if m := crashFrame.FindStringSubmatch(l); m != nil && p.frame && c.Frame == "" {
+	if m := crashFrame().FindStringSubmatch(l); m != nil && p.frame && c.Frame == "" {
 		c.Frame, p.frame = clip(m[2]), false
 		return
 	}
-	if m := crashThread.FindStringSubmatch(l); m != nil && c.Thread == "" {
+	if m := crashThread().FindStringSubmatch(l); m != nil && c.Thread == "" {
 		name, _, _ := strings.Cut(m[1], " [")
 		c.Thread = clip(strings.Join(strings.Fields(name), " "))
 		return
 	}
-	if m := crashSender.FindStringSubmatch(l); m != nil && c.Sender == 0 {
+	if m := crashSender().FindStringSubmatch(l); m != nil && c.Sender == 0 {
 		c.Sender, _ = strconv.Atoi(m[1])
 		return
 	}
-	if m := crashTime.FindStringSubmatch(l); m != nil && c.ElapsedSeconds == 0 {
+	if m := crashTime().FindStringSubmatch(l); m != nil && c.ElapsedSeconds == 0 {
 		c.ElapsedSeconds, _ = strconv.ParseFloat(m[1], 64)
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"strings"
 	"time"
 
+	"tare.dev/tare/internal/authorities"
 	"tare.dev/tare/internal/history"
 )
 
@@ -61,6 +62,7 @@ func NewClient(address, token, caFile string) (*Client, error) {
 	if token == "" || strings.ContainsAny(token, " \r\n\t") {
 		return nil, errors.New("the token is empty, or has blanks: make one on the hub with: tare serve token add NAME --write")
 	}
+	authorities.Trust()
 	tlsConfig := &tls.Config{MinVersion: tls.VersionTLS12}
 	if caFile != "" {
 		pem, err := os.ReadFile(caFile)

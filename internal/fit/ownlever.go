@@ -4,11 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 
 	"tare.dev/tare/internal/jvmopts"
+	"tare.dev/tare/internal/lazy"
 	"tare.dev/tare/internal/shell"
 )
 
@@ -19,8 +19,8 @@ const (
 )
 
 var (
-	leverName    = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9 ._-]{0,39}$`)
-	variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+	leverName    = lazy.Regexp(`^[A-Za-z0-9][A-Za-z0-9 ._-]{0,39}$`)
+	variableName = lazy.Regexp(`^[A-Za-z_][A-Za-z0-9_]*$`)
 )
 
 // OwnLevers reads levers of the user's own: texts such as
@@ -80,7 +80,7 @@ func leverLines(file string) ([]string, error) {
 
 func ownLever(text string) (Lever, error) {
 	name, rest, found := strings.Cut(text, ":")
-	if name = strings.TrimSpace(name); !found || !leverName.MatchString(name) {
+	if name = strings.TrimSpace(name); !found || !leverName().MatchString(name) {
 		return Lever{}, errors.New("a lever is 'NAME: OPTION or VARIABLE=VALUE …', its name of letters, digits, spaces, points and hyphens")
 	}
 	words, ok := shell.Split(rest)
@@ -93,7 +93,7 @@ func ownLever(text string) (Lever, error) {
 		switch variable, _, assigns := strings.Cut(w, "="); {
 		case strings.HasPrefix(w, "-"):
 			l.Options = append(l.Options, w)
-		case assigns && variableName.MatchString(variable):
+		case assigns && variableName().MatchString(variable):
 			l.Env = append(l.Env, w)
 		default:
 			return Lever{}, fmt.Errorf("%q is neither an option of the JVM nor VARIABLE=VALUE", w)

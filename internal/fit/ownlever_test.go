@@ -86,7 +86,7 @@ func FuzzOwnLever(f *testing.F) {
 		}
 		s := l.setup(sizes{heap: mib})
 		c, err := jvmopts.Parse(slices.Concat([]string{"java"}, s.Options, []string{"Main"}))
-		if err != nil || len(s.Options)+len(s.Env) == 0 || !slices.Equal(c.Main, []string{"Main"}) || !leverName.MatchString(l.Name) {
+		if err != nil || len(s.Options)+len(s.Env) == 0 || !slices.Equal(c.Main, []string{"Main"}) || !leverName().MatchString(l.Name) {
 			t.Errorf("%q: %+v, %v", text, l, err)
 		}
 	})

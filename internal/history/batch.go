@@ -3,13 +3,13 @@ package history
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
 
 	"tare.dev/tare/internal/footprint"
+	"tare.dev/tare/internal/lazy"
 	"tare.dev/tare/internal/ledger"
 )
 
@@ -75,17 +75,17 @@ const (
 )
 
 var (
-	ledgerID  = regexp.MustCompile(`^[A-Z2-7]{26}$`)
-	ownerName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`)
-	bootID    = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
+	ledgerID  = lazy.Regexp(`^[A-Z2-7]{26}$`)
+	ownerName = lazy.Regexp(`^[a-z][a-z0-9-]{0,31}$`)
+	bootID    = lazy.Regexp(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 )
 
 // check refuses a batch that no agent sends.
 func (b *Batch) check() error {
 	switch {
-	case !ledgerID.MatchString(b.Ledger):
+	case !ledgerID().MatchString(b.Ledger):
 		return &BatchError{"the ledger has no id"}
-	case !bootID.MatchString(b.Boot):
+	case !bootID().MatchString(b.Boot):
 		return &BatchError{"the boot has no id"}
 	case len(b.Records) > MaxRecords:
 		return &BatchError{fmt.Sprintf("%d records are more than %d", len(b.Records), MaxRecords)}
@@ -113,7 +113,7 @@ func bytes(n ...int64) bool {
 // checkRecord refuses a record that no agent writes.
 func checkRecord(r *ledger.Record) error {
 	id := r.Process
-	if !id.Machine() && (!bootID.MatchString(id.Boot) || id.PID <= 0 || id.PID > 1<<30 || id.StartTicks > 1<<62) {
+	if !id.Machine() && (!bootID().MatchString(id.Boot) || id.PID <= 0 || id.PID > 1<<30 || id.StartTicks > 1<<62) {
 		return errors.New("its process has no id")
 	}
 	if r.Uptime < 0 {
@@ -177,7 +177,7 @@ func checkFootprint(f *ledger.Footprint) error {
 	sum, seen := int64(0), map[footprint.Owner]bool{}
 	for _, o := range f.Owners {
 		// A later agent may know owners that this version does not.
-		if !ownerName.MatchString(string(o.Owner)) || seen[o.Owner] || !bytes(max(o.Resident, -o.Resident), o.Committed, o.Used, o.Anonymous) || len(o.Parts) > 64 {
+		if !ownerName().MatchString(string(o.Owner)) || seen[o.Owner] || !bytes(max(o.Resident, -o.Resident), o.Committed, o.Used, o.Anonymous) || len(o.Parts) > 64 {
 			return errors.New("its owners are none")
 		}
 		for _, p := range o.Parts {

@@ -7,8 +7,9 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"regexp"
 	"time"
+
+	"tare.dev/tare/internal/lazy"
 )
 
 // Kind says what a token allows.
@@ -33,7 +34,7 @@ type Token struct {
 }
 
 // tokenName is what a token, and so a machine, can be called.
-var tokenName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,252}$`)
+var tokenName = lazy.Regexp(`^[A-Za-z0-9][A-Za-z0-9._-]{0,252}$`)
 
 // maxToken bounds what is hashed.
 const maxToken = 128
@@ -41,7 +42,7 @@ const maxToken = 128
 // AddToken makes a token, which nobody can be told again: 130 random bits, so that
 // its plain SHA-256 tells nothing of it.
 func (d *DB) AddToken(ctx context.Context, name string, kind Kind, now time.Time) (string, error) {
-	if !tokenName.MatchString(name) {
+	if !tokenName().MatchString(name) {
 		return "", fmt.Errorf("%q is no name: use letters, digits, dots, hyphens and underscores", name)
 	}
 	if kind != Read && kind != Write {

@@ -22,6 +22,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 
+	"tare.dev/tare/internal/authorities"
 	"tare.dev/tare/internal/docker"
 )
 
@@ -186,6 +187,7 @@ var ErrRegistry = errors.New("the registry did not take the image")
 // Push gives the image to the registry of its name, with the credentials that docker
 // login stored, which are not shown or kept, and returns its digest there.
 func (i *Image) Push(ctx context.Context, t Tag) (string, error) {
+	authorities.Trust()
 	o := i.oci()
 	err := remote.Write(t.tag, o, remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain))
 	if err != nil {

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"tare.dev/tare/internal/lazy"
 )
 
 // Cause says whose memory ran out.
@@ -129,18 +131,18 @@ type parser struct {
 }
 
 var (
-	invoked   = regexp.MustCompile(`(?:^|[\]:] )([^:\[\]]{1,64}?(?:\[[^\]]{0,16}\])?) invoked oom-killer: `)
-	kernelOf  = regexp.MustCompile(`Comm: .{0,64} (?:Not tainted|Tainted: .{0,64}?) +(\d+\.\d+[^ ]{0,64}) #`)
-	usageOf   = regexp.MustCompile(`(?:^|: )memory: usage (\d{1,18})kB, limit (\d{1,18})kB`)
-	taskIn    = regexp.MustCompile(`(?:^|: )Task in (/.*) killed as a result of limit of (/.*)$`)
-	summary   = regexp.MustCompile(`oom-kill:constraint=(CONSTRAINT_[A-Z_]+),(.*)$`)
-	tableHead = regexp.MustCompile(`\[ *pid *\] +uid +tgid +total_vm +(rss .*) name$`)
-	tableRow  = regexp.MustCompile(`\[ *(\d{1,10})\] +(\d{1,10}) +(\d{1,10}) +(\d{1,18}) +(.*)$`)
-	killed    = regexp.MustCompile(`Killed process (\d{1,10}) \((.{0,64})\),?(?: UID (\d{1,10}),)? total-vm:\d+kB, anon-rss:(\d{1,18})kB, file-rss:(\d{1,18})kB(?:, shmem-rss:(\d{1,18})kB)?(.*)$`)
-	killedUID = regexp.MustCompile(`UID:(\d{1,10})`)
-	wholeOf   = regexp.MustCompile(`Tasks in (/.*) are going to be killed due to memory\.oom\.group set`)
-	segfault  = regexp.MustCompile(`(?:^|: )(.{1,16})\[(\d{1,10})\]:? (segfault at [0-9a-f]+|general protection(?: fault)?|trap [a-z ]{1,24}) ip:? ?[0-9a-fx]+ sp:? ?[0-9a-fx]+ error:? ?[0-9a-f]+(?: in (\S{1,255}?)\[)?`)
-	oomdKill  = regexp.MustCompile(`(?:^|: )(?:Killed (/.*?)|Marked (/.*?) for killing) due to (memory .*)$`)
+	invoked   = lazy.Regexp(`(?:^|[\]:] )([^:\[\]]{1,64}?(?:\[[^\]]{0,16}\])?) invoked oom-killer: `)
+	kernelOf  = lazy.Regexp(`Comm: .{0,64} (?:Not tainted|Tainted: .{0,64}?) +(\d+\.\d+[^ ]{0,64}) #`)
+	usageOf   = lazy.Regexp(`(?:^|: )memory: usage (\d{1,18})kB, limit (\d{1,18})kB`)
+	taskIn    = lazy.Regexp(`(?:^|: )Task in (/.*) killed as a result of limit of (/.*)$`)
+	summary   = lazy.Regexp(`oom-kill:constraint=(CONSTRAINT_[A-Z_]+),(.*)$`)
+	tableHead = lazy.Regexp(`\[ *pid *\] +uid +tgid +total_vm +(rss .*) name$`)
+	tableRow  = lazy.Regexp(`\[ *(\d{1,10})\] +(\d{1,10}) +(\d{1,10}) +(\d{1,18}) +(.*)$`)
+	killed    = lazy.Regexp(`Killed process (\d{1,10}) \((.{0,64})\),?(?: UID (\d{1,10}),)? total-vm:\d+kB, anon-rss:(\d{1,18})kB, file-rss:(\d{1,18})kB(?:, shmem-rss:(\d{1,18})kB)?(.*)$`)
+	killedUID = lazy.Regexp(`UID:(\d{1,10})`)
+	wholeOf   = lazy.Regexp(`Tasks in (/.*) are going to be killed due to memory\.oom\.group set`)
+	segfault  = lazy.Regexp(`(?:^|: )(.{1,16})\[(\d{1,10})\]:? (segfault at [0-9a-f]+|general protection(?: fault)?|trap [a-z ]{1,24}) ip:? ?[0-9a-fx]+ sp:? ?[0-9a-fx]+ error:? ?[0-9a-f]+(?: in (\S{1,255}?)\[)?`)
+	oomdKill  = lazy.Regexp(`(?:^|: )(?:Killed (/.*?)|Marked (/.*?) for killing) due to (memory .*)$`)
 )
 
 // line takes one line.
@@ -155,14 +157,14 @@ func (p *parser) line(l Line) {
 	t := l.Text
 	switch {
 	case l.Program == "systemd-oomd":
-		if m := oomdKill.FindStringSubmatch(t); m != nil {
+		if m := oomdKill().FindStringSubmatch(t); m != nil {
 			p.oomd(l.Stamp, m)
 		}
 	case l.Program != "" && l.Program != "kernel":
 		// Other programs may quote the kernel, or pretend to be it.
 	case strings.Contains(t, "invoked oom-killer: "):
 		p.report, p.table, p.killed = Kill{Stamp: l.Stamp, UID: -1}, nil, false
-		if m := invoked.FindStringSubmatch(t); m != nil {
+		if m := invoked().FindStringSubmatch(t); m != nil {
 			p.report.Invoker = cut(m[1], maxName)
 		}
 	case strings.Contains(t, "Killed process "):
@@ -179,11 +181,11 @@ func (p *parser) line(l Line) {
 // of a log are none: a word tells before an expression is tried.
 func (p *parser) detail(l Line) {
 	t := l.Text
-	match := func(word string, e *regexp.Regexp) []string {
+	match := func(word string, e func() *regexp.Regexp) []string {
 		if !strings.Contains(t, word) {
 			return nil
 		}
-		return e.FindStringSubmatch(t)
+		return e().FindStringSubmatch(t)
 	}
 	if m := match("oom-kill:constraint=", summary); m != nil {
 		p.again()
@@ -243,7 +245,7 @@ func (p *parser) summary(constraint, rest string) {
 
 // row takes a row of the table of processes. Its sizes are pages.
 func (p *parser) row(t string) {
-	m := tableRow.FindStringSubmatch(t)
+	m := tableRow().FindStringSubmatch(t)
 	if m == nil || len(p.report.Tasks) >= maxTasks {
 		return
 	}
@@ -286,7 +288,7 @@ const (
 
 // kill takes the line that names a process.
 func (p *parser) kill(l Line) {
-	m := killed.FindStringSubmatch(l.Text)
+	m := killed().FindStringSubmatch(l.Text)
 	if m == nil {
 		return
 	}
@@ -298,7 +300,7 @@ func (p *parser) kill(l Line) {
 	k.PID, _ = strconv.Atoi(m[1])
 	k.Name = m[2]
 	k.UID = -1
-	if uid := cmp.Or(m[3], first(killedUID.FindStringSubmatch(m[7]))); uid != "" {
+	if uid := cmp.Or(m[3], first(killedUID().FindStringSubmatch(m[7]))); uid != "" {
 		k.UID, _ = strconv.Atoi(uid)
 	}
 	k.Anon, k.File, k.Shmem = kilobytes(m[4]), kilobytes(m[5]), kilobytes(m[6])

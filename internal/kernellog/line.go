@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"tare.dev/tare/internal/lazy"
 )
 
 // Line is one line of a log.
@@ -32,20 +34,20 @@ type Stamp struct {
 
 var (
 	// Documentation/ABI/testing/dev-kmsg: "level,sequence,microseconds,flags…;text".
-	kmsgLine = regexp.MustCompile(`^\d{1,4},\d{1,20},(\d{1,17}),[^;]{0,64};(.*)$`)
+	kmsgLine = lazy.Regexp(`^\d{1,4},\d{1,20},(\d{1,17}),[^;]{0,64};(.*)$`)
 	// dmesg(1): "[ 1357.449915] text", with --decode "kern  :info  : " before it.
-	bootStamp = regexp.MustCompile(`^(?:[a-z]+ *:[a-z]+ *: )?\[ *(\d{1,10})\.(\d{1,6})\](?:\[ *[TC]\d{1,10}\])? ?`)
+	bootStamp = lazy.Regexp(`^(?:[a-z]+ *:[a-z]+ *: )?\[ *(\d{1,10})\.(\d{1,6})\](?:\[ *[TC]\d{1,10}\])? ?`)
 	// dmesg --ctime: "[Thu Dec  7 00:05:14 2017] text", in the zone of the machine.
-	ctimeStamp = regexp.MustCompile(`^(?:[a-z]+ *:[a-z]+ *: )?\[[^\[\]]{1,12} +\S{1,12} +\d{1,2} \d\d:\d\d:\d\d \d{4}\] ?`)
+	ctimeStamp = lazy.Regexp(`^(?:[a-z]+ *:[a-z]+ *: )?\[[^\[\]]{1,12} +\S{1,12} +\d{1,2} \d\d:\d\d:\d\d \d{4}\] ?`)
 	// dmesg --time-format=iso: "2024-05-09T14:52:38,123456+00:00 text".
-	isoStamp = regexp.MustCompile(`^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:[.,](\d{1,9}))?(Z|[+-]\d\d:?\d\d) `)
+	isoStamp = lazy.Regexp(`^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:[.,](\d{1,9}))?(Z|[+-]\d\d:?\d\d) `)
 	// syslog(3), journalctl's short forms: "Dec 11 10:49:37 host kernel: text".
-	syslogStamp = regexp.MustCompile(`^\S{1,12} +\d{1,2} \d\d:\d\d:\d\d(?:\.\d{1,9})? `)
+	syslogStamp = lazy.Regexp(`^\S{1,12} +\d{1,2} \d\d:\d\d:\d\d(?:\.\d{1,9})? `)
 	// What follows the time in those: "host program[pid]: ", or "program[pid]: ".
-	sender = regexp.MustCompile(`^(?:\S{1,255} )?([A-Za-z0-9_./-]{1,64})(?:\[\d{1,10}\])?: `)
+	sender = lazy.Regexp(`^(?:\S{1,255} )?([A-Za-z0-9_./-]{1,64})(?:\[\d{1,10}\])?: `)
 )
 
-var oomdSender = regexp.MustCompile(`^(?:\S{1,255} )?systemd-oomd\[\d{1,10}\]: `)
+var oomdSender = lazy.Regexp(`^(?:\S{1,255} )?systemd-oomd\[\d{1,10}\]: `)
 
 // parseLine takes what a line has before its text off. A line of an unknown form is
 // all text.
@@ -62,16 +64,16 @@ func parseLine(line string) Line {
 		l.At = parseISO(m)
 		rest = rest[len(m[0]):]
 		l.Program, rest = takeSender(rest)
-	case !digit && line[:min(1, len(line))] != "[" && syslogStamp.MatchString(rest):
-		rest = rest[len(syslogStamp.FindString(rest)):]
+	case !digit && line[:min(1, len(line))] != "[" && syslogStamp().MatchString(rest):
+		rest = rest[len(syslogStamp().FindString(rest)):]
 		l.Program, rest = takeSender(rest)
 	case strings.HasPrefix(rest, "kernel: "):
 		l.Program, rest = takeSender(rest)
 	}
-	if m := bootStamp.FindStringSubmatch(rest); m != nil {
+	if m := bootStamp().FindStringSubmatch(rest); m != nil {
 		l.Uptime = uptime(m[1], m[2])
 		rest = rest[len(m[0]):]
-	} else if m := ctimeStamp.FindString(rest); m != "" {
+	} else if m := ctimeStamp().FindString(rest); m != "" {
 		rest = rest[len(m):]
 	}
 	if m := matchIf(strings.Contains(rest, "systemd-oomd["), oomdSender, rest); m != nil { // journalctl -o short-monotonic without a host
@@ -82,15 +84,15 @@ func parseLine(line string) Line {
 }
 
 // matchIf matches where that can be: an expression takes longer than a look.
-func matchIf(can bool, e *regexp.Regexp, text string) []string {
+func matchIf(can bool, e func() *regexp.Regexp, text string) []string {
 	if !can {
 		return nil
 	}
-	return e.FindStringSubmatch(text)
+	return e().FindStringSubmatch(text)
 }
 
 func takeSender(rest string) (program, text string) {
-	m := sender.FindStringSubmatch(rest)
+	m := sender().FindStringSubmatch(rest)
 	if m == nil {
 		return "", rest
 	}

@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"tare.dev/tare/internal/authorities"
 )
 
 // request is a Target rendered for the wire, once for all its sendings.
@@ -53,6 +55,7 @@ func newRequest(t Target, base *tls.Config) (*request, error) {
 		r.last = r.last || hasToken([]byte(v), "close")
 	}
 	if u.Scheme == "https" {
+		authorities.Trust()
 		r.tls = base.Clone()
 		if r.tls == nil {
 			r.tls = &tls.Config{}

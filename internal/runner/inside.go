@@ -9,11 +9,11 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 
 	"tare.dev/tare/internal/cachedir"
 	"tare.dev/tare/internal/docker"
+	"tare.dev/tare/internal/lazy"
 	"tare.dev/tare/internal/linux"
 )
 
@@ -25,7 +25,7 @@ type inside struct{ container docker.Container }
 
 // ownFile is a file that an engine mounts into each container, as mountinfo names it: of
 // Docker it is in a folder of the container's id.
-var ownFile = regexp.MustCompile(`(?m)^\d+ \d+ \S+ \S*/containers/([0-9a-f]{64})/\S+ /etc/(?:hostname|hosts|resolv\.conf) `)
+var ownFile = lazy.Regexp(`(?m)^\d+ \d+ \S+ \S*/containers/([0-9a-f]{64})/\S+ /etc/(?:hostname|hosts|resolv\.conf) `)
 
 const maxMountinfo = 4 << 20
 
@@ -41,7 +41,7 @@ func findInside(ctx context.Context, e *docker.Engine, proc linux.FS) (*inside, 
 	if err != nil {
 		return nil, err
 	}
-	m := ownFile.FindSubmatch(text)
+	m := ownFile().FindSubmatch(text)
 	if m == nil {
 		return nil, nil
 	}

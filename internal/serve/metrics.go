@@ -3,7 +3,6 @@ package serve
 import (
 	"context"
 	"net/http"
-	"regexp"
 	"slices"
 	"strconv"
 	"time"
@@ -14,6 +13,7 @@ import (
 
 	"tare.dev/tare/internal/footprint"
 	"tare.dev/tare/internal/history"
+	"tare.dev/tare/internal/lazy"
 	"tare.dev/tare/internal/ledger"
 )
 
@@ -202,7 +202,7 @@ func byOwner(f *ledger.Footprint) (resident, committed map[footprint.Owner]int64
 }
 
 // findingID is what the id of a finding looks like.
-var findingID = regexp.MustCompile(`^[a-z0-9-]{1,48}$`)
+var findingID = lazy.Regexp(`^[a-z0-9-]{1,48}$`)
 
 // maxFindings bounds the findings of a JVM in the metrics.
 const maxFindings = 24
@@ -213,7 +213,7 @@ func findings(all []ledger.Finding) map[[2]string]int64 {
 	for _, f := range all[:min(len(all), maxFindings)] {
 		k := [2]string{f.ID, string(f.Certainty)}
 		for i := range k {
-			if !findingID.MatchString(k[i]) {
+			if !findingID().MatchString(k[i]) {
 				k[i] = otherOwner
 			}
 		}

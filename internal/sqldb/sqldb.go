@@ -21,6 +21,8 @@ import (
 	goosedb "github.com/pressly/goose/v3/database"
 	gooselock "github.com/pressly/goose/v3/lock"
 	_ "modernc.org/sqlite" // the driver "sqlite"
+
+	"tare.dev/tare/internal/authorities"
 )
 
 // ErrNewer says that a later version of tare made the database.
@@ -46,6 +48,7 @@ func OpenPostgres(uri string) (db *sql.DB, name string, err error) {
 		// url.Parse would quote the URI, with its password.
 		return nil, "", errors.New("the PostgreSQL URL cannot be parsed: write postgres://USER@HOST:PORT/DATABASE, special characters as %XX")
 	}
+	authorities.Trust()
 	config, err := pgx.ParseConfig(uri)
 	if err != nil {
 		return nil, shown(u), Refused(err) // pgx redacts the password
