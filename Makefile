@@ -105,7 +105,7 @@ bench: bench-truth bench-hostile bench-weigh bench-cost bench-verdicts bench-dem
 # each page.
 bench-truth: build
 	@scripts/jdks.sh
-	$(GO) test ./internal/footprint -count=1 -timeout 30m -run 'RowsAgreeWith|StacksOfEveryLimit|PagesAreFiled' \
+	$(GO) test ./internal/footprint -count=1 -timeout 30m -run 'RowsAgreeWith|StacksOfEveryLimit|PagesAreFiled|InMachine' \
 	  -truth.all -truth.out $(CURDIR)/docs/results/truth.md -truth.native.out $(CURDIR)/docs/results/truth-native.md -misfiled.out $(CURDIR)/docs/results/misfiled.md
 
 # Whether weighing ends within 2 s and 256 MiB, whatever a hostile JVM maps and

@@ -40,7 +40,7 @@ func TestFitInImage(t *testing.T) {
 		`ENTRYPOINT ["java","-XX:+UseSerialGC","-jar","sysinfo.jar"]`, `CMD ["--help"]`)
 	url := "http://127.0.0.1:" + port
 	code, out, errs := fitRun(t.Context(), []string{"--image", "tare/shop:1", "--ready", url + "/health", "--load", url + "/sys-summary", "--cpus", "1", "--ample", "512m", "--ready-timeout", "30s",
-		"--warmup", "0", "--duration", "1s", "--concurrency", "1", "--slo", "errors=0", "--baselines", "1", "--trials", "6", "--confirmations", "1", "--proof", "short", "--levers", "-archive", "--json", "--", "--port", port})
+		"--warmup", "0", "--duration", "1s", "--concurrency", "1", "--slo", "errors=0", "--baselines", "1", "--trials", "3", "--confirmations", "1", "--proof", "short", "--levers", "-archive", "--json", "--", "--port", port})
 	if code != exitOK {
 		t.Fatalf("exit code %d: %s", code, errs)
 	}

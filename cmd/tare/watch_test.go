@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -30,7 +31,28 @@ func TestMain(m *testing.M) {
 	if os.Getenv(runAsTare) != "" || os.Args[0] == runner.InContainer {
 		main()
 	}
+	flag.Parse()
+	if err := shareTests(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(2)
+	}
 	os.Exit(runTests(m))
+}
+
+// longTests are those that take longest. Where all tests are run, package beside runs
+// them, at the same time as this one the others.
+const longTests = "^Test(Docs$|Fit|Lab)"
+
+// shareTests leaves out what the other package runs, unless tests are chosen by name.
+func shareTests() error {
+	run, skip := flag.Lookup("test.run").Value, flag.Lookup("test.skip").Value
+	switch {
+	case os.Getenv("TARE_TESTS") == "long":
+		return run.Set(longTests)
+	case run.String() == "" && skip.String() == "" && !testing.Short():
+		return skip.Set(longTests)
+	}
+	return nil
 }
 
 // runTests runs the tests with a history of their own.
