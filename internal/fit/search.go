@@ -346,14 +346,22 @@ func (s *Search) spent() bool {
 	return s.Budget > 0 && made > 0 && s.took+s.took/made > s.Budget
 }
 
-// try makes one trial, with a baseline beside it where it was too slow and the
-// machine may have slowed.
+// try makes one trial; where it was too slow once more, if it does not tell what its
+// levers cost, or with a baseline beside it, if the machine may have slowed.
 func (s *Search) try(ctx context.Context, a Attempt) (Trial, error) {
 	t, err := s.withoutChance(ctx, a)
-	if err != nil || !s.doubts(t) {
+	switch {
+	case err != nil:
 		return t, err
+	case s.costUntold(t):
+		s.note("whether the levers made it slow is not known yet: it is tried once more")
+		again := t.Attempt
+		again.Repeat = 1
+		return s.once(ctx, again)
+	case s.doubts(t):
+		return s.besideBaseline(ctx, t)
 	}
-	return s.besideBaseline(ctx, t)
+	return t, nil
 }
 
 // withoutChance makes one trial, and again when chance had a hand in it: when it
