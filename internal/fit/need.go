@@ -225,7 +225,7 @@ func (s *Search) correction(setup Setup) float64 {
 			lacked = max(lacked, of(s.used(t)+t.heapUntouched()))
 		case t.lacksMemory():
 			lacked = max(lacked, of(t.LimitBytes))
-		case t.enough() && t.ofTheLoad():
+		case t.hasRoom() && t.ofTheLoad():
 			enough = min(enough, of(t.LimitBytes+t.heapUntouched()))
 		}
 	}
@@ -234,10 +234,10 @@ func (s *Search) correction(setup Setup) float64 {
 
 // lacksMemory says that a trial's limit was not enough, by memory's own signals.
 func (t Trial) lacksMemory() bool {
-	if t.enough() {
+	if t.hasRoom() {
 		return false
 	}
-	return ofMemory(t.Verdict) || t.Result != nil && t.Result.ReclaimShare >= unasked
+	return t.Pressed || ofMemory(t.Verdict) || t.Result != nil && t.Result.ReclaimShare >= unasked
 }
 
 // ofTheLoad says that a trial had the load and the processors that were asked for, and the

@@ -62,6 +62,9 @@ type Outcome struct {
 	// SlowElsewhere says that the trial was too slow, and that memory was not the
 	// reason: it tells nothing against the limit (slowElsewhere).
 	SlowElsewhere bool `json:",omitempty"`
+	// Pressed says that waiting for memory took so much of a trial that looks for a limit
+	// or proves it that a smaller limit is of no use, even where it passed.
+	Pressed bool `json:",omitempty"`
 	// AskedSpeed is the speed that the objective asks for, where a trial missed
 	// that and nothing else; else 0. AskedShare is the same as a share of the
 	// baseline's; 0 also where the objective is absolute.
@@ -188,6 +191,9 @@ type Search struct {
 	// Stress asks for a long run and one with half the processors in the proof. Job
 	// says that there is no load to be longer.
 	Stress, Job bool
+	// Spare is the share of its speed that the objective leaves the application to lose,
+	// with ample memory as the measure; 0 where it does not look at that.
+	Spare float64
 	// Prefer decides between memory and speed; empty is PreferMemory.
 	Prefer Prefer
 	// ShowFailure asks for a run below the recommendation; Ablation for runs
@@ -402,6 +408,7 @@ func (s *Search) once(ctx context.Context, a Attempt) (Trial, error) {
 	}
 	t := Trial{a, o}
 	t.SlowElsewhere = s.slowElsewhere(t)
+	t.Pressed = s.pressed(t)
 	s.found.Trials = append(s.found.Trials, t)
 	s.took += o.Took
 	if o.UnpaidBytes > 0 && (s.unpaid == 0 || o.UnpaidBytes < s.unpaid) {

@@ -189,10 +189,10 @@ func (s *Search) costUntold(t Trial) bool {
 }
 
 // waits says that a setup has a lever that makes threads wait, and that is not part of
-// the best point: there it was judged. Where no more than one processor may be used, one
-// that waits leaves the time to another: what that costs is processor time.
+// the best point: there it was judged. Where no more than one processor may be used, a
+// thread that waits leaves it to another one: what that costs is processor time.
 func (s *Search) waits(setup Setup) bool {
-	if s.Facts.CPUs > 0 && s.Facts.CPUs <= 1 {
+	if s.Facts.Processors == 1 {
 		return false
 	}
 	return slices.ContainsFunc(s.Levers, func(l Lever) bool {

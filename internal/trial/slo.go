@@ -63,6 +63,26 @@ const DefaultSLO = "errors=0 throughput>=0.9x"
 // DefaultStartSLO is the objective without load: only the start can be judged.
 const DefaultStartSLO = "start<=2x"
 
+// Spare is the share of the baseline's speed that the objective leaves to lose: the least
+// of its clauses on speed that compare with it, 0 without one.
+func (s SLO) Spare() float64 {
+	spare := 0.0
+	for _, c := range s {
+		left := 0.0
+		switch {
+		case c.Unit != Ratio:
+		case c.Metric == Throughput:
+			left = 1 - c.Value
+		case c.Metric == JobTime:
+			left = 1 - 1/c.Value
+		}
+		if left > 0 && (spare == 0 || left < spare) {
+			spare = left
+		}
+	}
+	return spare
+}
+
 const sloHelp = `write clauses such as "p99<200ms errors=0 throughput>=0.9x start<30s", where x is relative to the baseline`
 
 const (
