@@ -103,7 +103,7 @@ type replayed struct {
 func newReplayed(b *bank) (*replayed, error) {
 	r := &replayed{bank: b, kinds: map[string]*kind{}}
 	var errs [2]error
-	r.slo, errs[0] = trial.ParseSLO(b.head.SLO)
+	r.slo, errs[0] = trial.ParseSLO(trial.DefaultSLO) // as it is now
 	r.given, errs[1] = given(b.head.Java, b.head.Command)
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, fmt.Errorf("bank of %s: %w", b.head.Cell, err)
@@ -428,7 +428,11 @@ func (r *replayed) judge(c candidate, a fit.Attempt) fit.Outcome {
 	}
 	if res.Load != nil && res.ReadyAfter > 0 && !res.Ended && res.Verdict != trial.OOMKilled {
 		e := evidenceOf(&res)
-		e.Broken = r.slo.Check(res.Measured(), a.Baseline)
+		slo := r.slo
+		if a.ByTime {
+			slo = slo.ByTime()
+		}
+		e.Broken = slo.Check(res.Measured(), a.Baseline)
 		res.Broken, res.Narrow = e.Broken, e.NarrowMiss()
 		res.Verdict, res.Evidence = trial.Judge(e)
 	}

@@ -522,6 +522,9 @@ func (s *Search) refuse(t Trial, added []LeverResult) string {
 	if !t.Passed && !(t.SlowElsewhere && s.noDearer(t)) {
 		return fmt.Sprintf("%s at %d MiB", t.Verdict, t.LimitBytes/mib)
 	}
+	if s.answersLate(t) {
+		return fmt.Sprintf("threads or pauses made answers wait: %.0f %% of the baseline's speed", 100*t.Speed()/s.bar.Speed())
+	}
 	if t.codeCacheFull() && !s.best.at.codeCacheFull() {
 		return "the code cache was full"
 	}

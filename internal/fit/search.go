@@ -50,6 +50,8 @@ type Attempt struct {
 	Work trial.Work `json:",omitzero"`
 	// Squeeze asks for Outcome.CacheBytes.
 	Squeeze bool
+	// ByTime asks for trial.SLO.ByTime.
+	ByTime bool `json:",omitempty"`
 }
 
 // Outcome is what the search has to know of a trial.
@@ -65,8 +67,10 @@ type Outcome struct {
 	// Pressed says that waiting for memory took so much of a trial that looks for a limit
 	// or proves it that a smaller limit is of no use, even where it passed.
 	Pressed bool `json:",omitempty"`
+	// Missed are the clauses that a trial which was too slow does not meet.
+	Missed []trial.Clause `json:",omitempty"`
 	// AskedSpeed is the speed that the objective asks for, where a trial missed
-	// that and nothing else; else 0. AskedShare is the same as a share of the
+	// that (by throughput, cost or time) and nothing else; else 0. AskedShare is the same as a share of the
 	// baseline's; 0 also where the objective is absolute.
 	AskedSpeed, AskedShare float64
 	Measured               trial.Measured
@@ -397,7 +401,7 @@ func (s *Search) stray(t Trial) bool {
 // once makes one trial, measured against the attempt's baseline or else the bar.
 func (s *Search) once(ctx context.Context, a Attempt) (Trial, error) {
 	a.Number = len(s.found.Trials) + 1
-	a.Squeeze, a.Work = s.squeezes(a.Phase), s.work
+	a.Squeeze, a.Work, a.ByTime = s.squeezes(a.Phase), s.work, s.burnsIdle()
 	if a.Phase != PhaseBaseline && a.Baseline == nil {
 		a.Baseline = &s.bar.Measured
 	}
