@@ -61,7 +61,11 @@ type made struct {
 	// Trained is the training run that made the setup's class archive.
 	Trained *training `json:",omitempty"`
 	// Speed is the throughput of the baseline that it was judged against; 0 is none.
-	Speed  float64 `json:",omitempty"`
+	Speed float64 `json:",omitempty"`
+	// Cost is the processor time of an answer of that baseline, and SLO the objective that
+	// it was judged by; empty is the head's.
+	Cost   time.Duration `json:",omitempty"`
+	SLO    string        `json:",omitempty"`
 	Result *trial.Result
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"io"
 	"math/rand/v2"
@@ -96,7 +97,7 @@ func TestCellNames(t *testing.T) {
 func passing(speed float64, needed int64) *trial.Result {
 	l := &load.Result{Due: 1000, Sent: 1000, OK: 1000, Elapsed: time.Duration(1000 / speed * float64(time.Second))}
 	gc := 0.01
-	return &trial.Result{Verdict: trial.Passed, Load: l, ReadyAfter: time.Second, NeededBytes: needed, PeakBytes: needed + mib, GCShare: &gc}
+	return &trial.Result{Verdict: trial.Passed, Load: l, LoadCPUTime: l.Elapsed, ReadyAfter: time.Second, NeededBytes: needed, PeakBytes: needed + mib, GCShare: &gc}
 }
 
 func killed() *trial.Result { return &trial.Result{Verdict: trial.OOMKilled, Ended: true} }
@@ -169,9 +170,19 @@ func TestPools(t *testing.T) {
 	}
 }
 
+func objective(t *testing.T, text string) trial.SLO {
+	t.Helper()
+	slo, err := trial.ParseSLO(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slo
+}
+
 // What was recorded is judged against the baseline of the search that asks.
 func TestJudge(t *testing.T) {
 	r := bankOf(t)
+	r.slo = objective(t, "errors=0 throughput>=0.9x")
 	c := candidate{recorded: recorded{made: at(100, passing(100, 80*mib))}}
 	for _, base := range []struct {
 		speed float64
@@ -233,8 +244,10 @@ func TestJudgedAsRecorded(t *testing.T) {
 		a := fit.Attempt{LimitBytes: m.LimitBytes, Squeeze: m.Squeeze}
 		if m.Speed > 0 {
 			base := passing(m.Speed, 0).Measured()
+			base.Cost = m.Cost
 			a.Baseline = &base
 		}
+		r.slo = objective(t, cmp.Or(m.SLO, r.head.SLO))
 		if o := r.judge(candidate{recorded: recorded{made: m}}, a); o.Verdict != m.Result.Verdict || o.Narrow != m.Result.Narrow || o.PeakBytes > m.LimitBytes {
 			t.Errorf("trial %d: %s, narrow %v; recorded %s, %v: %v", i, o.Verdict, o.Narrow, m.Result.Verdict, m.Result.Narrow, m.Result.Evidence)
 		}

@@ -137,7 +137,9 @@ func (r *recorder) try(ctx context.Context, a fit.Attempt, why string) (fit.Outc
 	m := made{Why: why, Fit: r.fit, Phase: a.Phase, Setup: a.Setup, LimitBytes: a.LimitBytes, Squeeze: a.Squeeze}
 	if b := a.Baseline; b != nil && b.Load != nil {
 		m.Speed, _ = b.Load.Throughput()
+		m.Cost = b.Cost
 	}
+	m.SLO = r.config.SLO.String()
 	if usesArchive(a.Setup) {
 		m.Trained = r.trained
 	}

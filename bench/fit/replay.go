@@ -34,7 +34,8 @@ import (
 //     highest usage. That is no model.
 //   - A run of ten times the load, and one with half the processors, is answered by one
 //     of the load, and not counted: it tells nothing of what these would.
-//   - A squeeze that is asked for is that of the nearest limit at which one was made.
+//   - A trial that is to be squeezed has what a squeeze left at the nearest limit at which one
+//     was made.
 //   - Where all recorded trials needed more than the limit, the kernel kills, or of a heap
 //     that follows the limit the nearest answers.
 const (
@@ -102,7 +103,7 @@ type replayed struct {
 func newReplayed(b *bank) (*replayed, error) {
 	r := &replayed{bank: b, kinds: map[string]*kind{}}
 	var errs [2]error
-	r.slo, errs[0] = trial.ParseSLO(b.head.SLO)
+	r.slo, errs[0] = trial.ParseSLO(trial.DefaultSLO) // as it is now
 	r.given, errs[1] = given(b.head.Java, b.head.Command)
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, fmt.Errorf("bank of %s: %w", b.head.Cell, err)
@@ -127,7 +128,7 @@ func newReplayed(b *bank) (*replayed, error) {
 
 // search is a search of the cell by the trier.
 func (r *replayed) search(t fit.Trier) *fit.Search {
-	c := fit.Config{CPUs: r.head.Cell.CPUs, Java: fit.Java{Version: r.head.Java}, Given: r.given, Levers: fit.Levers, Terms: defaultTerms(),
+	c := fit.Config{CPUs: r.head.Cell.CPUs, Java: fit.Java{Version: r.head.Java}, Given: r.given, Levers: fit.Levers, Terms: defaultTerms(), SLO: r.slo,
 		AmpleBytes: r.head.AmpleBytes, ReadAheadBytes: r.head.ReadAheadBytes}
 	s := c.Search(t)
 	// These two the config reads from files and the runner of this machine.
@@ -349,28 +350,27 @@ func (r *replayer) Try(_ context.Context, a fit.Attempt) (fit.Outcome, error) {
 	return o, nil
 }
 
-// squeezed is the outcome of the nearest limit that a squeeze followed and that passes
-// as well, in the place of one that none followed; told is false where there is none.
-func (r *replayer) squeezed(a fit.Attempt, without fit.Outcome) (o fit.Outcome, told bool) {
+// squeezed is the outcome with what a squeeze left at the nearest limit that one followed
+// and that passes as well; told is false where there is none.
+func (r *replayer) squeezed(a fit.Attempt, o fit.Outcome) (with fit.Outcome, told bool) {
 	all, modelled := r.candidates(a.Setup)
-	var nearest []fit.Outcome
+	var nearest []int64
 	least := int64(math.MaxInt64)
 	for _, c := range all {
 		away := max(c.at-a.LimitBytes, a.LimitBytes-c.at)
-		if c.Result.CacheBytes == 0 || c.Result.NeededBytes+c.moved > a.LimitBytes || away > least {
+		if c.Result.CacheBytes == 0 || c.Result.NeededBytes+c.moved > a.LimitBytes || away > least || !r.judge(c, a).Passed {
 			continue
 		}
-		if o := r.judge(c, a); o.Passed {
-			if away < least {
-				nearest = nil
-			}
-			nearest, least = append(nearest, o), away
+		if away < least {
+			nearest = nil
 		}
+		nearest, least = append(nearest, c.Result.CacheBytes), away
 	}
 	if len(nearest) == 0 {
-		return without, false
+		return o, false
 	}
-	return nearest[r.rng.IntN(len(nearest))], !modelled
+	o.CacheBytes = nearest[r.rng.IntN(len(nearest))]
+	return o, !modelled
 }
 
 func (r *replayer) count(modelled bool) {
@@ -428,7 +428,11 @@ func (r *replayed) judge(c candidate, a fit.Attempt) fit.Outcome {
 	}
 	if res.Load != nil && res.ReadyAfter > 0 && !res.Ended && res.Verdict != trial.OOMKilled {
 		e := evidenceOf(&res)
-		e.Broken = r.slo.Check(res.Measured(), a.Baseline)
+		slo := r.slo
+		if a.ByTime {
+			slo = slo.ByTime()
+		}
+		e.Broken = slo.Check(res.Measured(), a.Baseline)
 		res.Broken, res.Narrow = e.Broken, e.NarrowMiss()
 		res.Verdict, res.Evidence = trial.Judge(e)
 	}

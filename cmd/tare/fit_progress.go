@@ -139,6 +139,8 @@ func (p *progress) ended(e fit.Event) string {
 		text += " (not for want of memory)"
 	} else if !o.Passed && o.Narrow {
 		text += " (narrowly)"
+	} else if o.Passed && o.Pressed {
+		text += " (but waits for memory)"
 	}
 	return text
 }

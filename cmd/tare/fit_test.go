@@ -50,7 +50,7 @@ func TestFitRefusesBadInput(t *testing.T) {
 		{"requests and a warm-up", []string{"--load", "http://127.0.0.1/", "--requests", "100", "--warmup", "1s", "--", "java", "-jar", jar}, exitUsage, "leave out --warmup"},
 		{"requests", []string{"--load", "http://127.0.0.1/", "--requests", "-1", "--", "java", "-jar", jar}, exitUsage, "--requests -1: give up to"},
 		{"load command without quantiles", []string{"--ready", "tcp:80", "--slo", "p99<1s", "--load-command", "wrk http://h/", "--", "java", "-jar", jar}, exitUsage, `SLO clause "p99<1s" looks at p99, and wrk does not tell it (it tells requests, failed requests, mean, max)`},
-		{"load command with an exit status", []string{"--ready", "tcp:80", "--load-command", "true", "--load-output", "status", "--", "java", "-jar", jar}, exitUsage, `SLO clause "throughput>=0.9x" looks at requests, and status does not tell it`},
+		{"load command with an exit status", []string{"--ready", "tcp:80", "--load-command", "true", "--load-output", "status", "--", "java", "-jar", jar}, exitUsage, `SLO clause "cost<=1.1x" looks at requests, and status does not tell it`},
 		{"load command's output", []string{"--ready", "tcp:80", "--load-command", "oha http://h/", "--", "java", "-jar", jar}, exitUsage, "add --no-tui --output-format json"},
 		{"load output", []string{"--ready", "tcp:80", "--load-command", "true", "--load-output", "x", "--", "java", "-jar", jar}, exitUsage, `load output "x": give one of hey, k6, line, oha, status, wrk`},
 		{"load time", []string{"--ready", "tcp:80", "--load-command", "true", "--load-timeout", "-1s", "--", "java", "-jar", jar}, exitUsage, "--load-timeout -1s"},

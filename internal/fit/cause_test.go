@@ -1,6 +1,7 @@
 package fit
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -64,9 +65,86 @@ func TestSlowElsewhere(t *testing.T) {
 			t.Errorf("%s: %v, want %v (memory took %.3f, %v)", c.name, got, c.want, cost, known)
 		}
 	}
+	// Clauses are judged each by its cause.
+	missed := func(reclaim, start float64, collections int64, words string) Trial {
+		slo, err := trial.ParseSLO(words)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tr := slow(trial.TooSlow, 0, 0, 0.03, reclaim)
+		tr.Number, tr.Missed = 3, slo
+		tr.Result.Load, tr.Result.Collections, tr.Result.StartReclaimShare = &load.Result{OK: 1000, Elapsed: 10 * time.Second}, collections, start
+		return tr
+	}
+	roomy := made(PhaseLever, small, 110, 0.03, 0)
+	roomy.Number, roomy.Result.Load, roomy.Result.Collections = 2, &load.Result{OK: 1000, Elapsed: 10 * time.Second}, 100
+	for _, c := range []struct {
+		name string
+		t    Trial
+		want bool
+	}{
+		{"cost, and nothing of memory", missed(0, 0, 100, "cost<=1.1x"), true},
+		{"cost, and reclaim", missed(0.1, 0, 100, "cost<=1.1x"), false},
+		{"throughput and cost, and nothing of memory", missed(0, 0, 100, "throughput>=0.9x cost<=1.1x"), true},
+		{"a clause that leaves less beside one that leaves more", missed(0.07, 0, 100, "throughput>=0.6x cost<=1.05x"), false},
+		{"the start, and nothing of memory", missed(0, 0, 100, "start<=1x"), true},
+		{"the start, in which reclaim took a tenth", missed(0, 0.1, 100, "start<=1x"), false},
+		{"latency, with pauses as with room", missed(0, 0, 100, "p99<200ms"), true},
+		{"latency, with the pauses of twice as many collections", missed(0, 0, 200, "p99<200ms"), false},
+		{"latency, with pauses twice as long", missed(0, 0, 50, "p99<200ms"), false},
+		{"latency, and reclaim", missed(0.02, 0, 100, "p99<200ms"), false},
+		{"speed and latency, each for its cause", missed(0, 0, 100, "throughput>=0.9x p99<200ms"), true},
+		{"speed, and latency by collections", missed(0, 0, 200, "throughput>=0.9x p99<200ms"), false},
+	} {
+		s := &Search{bar: &bar, found: Found{Trials: []Trial{bar, roomy}}}
+		if got := s.slowElsewhere(c.t); got != c.want {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+	}
 	// A heap that is chosen to be small costs collections at any limit.
 	s := &Search{bar: &bar, found: Found{Trials: []Trial{bar, made(PhaseLever, small, 110, 0.02, 0)}}}
 	if s.found.Trials[1].Result.GCShare = share(0.01); s.slowElsewhere(slow(trial.TooSlow, 50, 0.9, 0.12, 0)) {
 		t.Error("collections that a larger limit saves with the same options are no reason")
+	}
+}
+
+// A run that passed near the edge of its limit is no reason for a smaller one.
+func TestPressed(t *testing.T) {
+	at := func(p Phase, reclaim float64) Trial {
+		return Trial{Attempt{Phase: p, LimitBytes: 100 * mib}, Outcome{Passed: true, Verdict: trial.Passed, Result: &trial.Result{ReclaimShare: reclaim}}}
+	}
+	s := &Search{Spare: 0.1}
+	for _, c := range []struct {
+		t    Trial
+		want bool
+	}{{at(PhaseRefine, 0.06), true}, {at(PhaseConfirm, 0.06), true}, {at(PhaseRefine, 0.04), false}, {at(PhaseAsGiven, 0.06), false}, {at(PhaseLever, 0.06), false}} {
+		c.t.Pressed = s.pressed(c.t)
+		if c.t.Pressed != c.want || c.t.hasRoom() == c.want || !c.t.enough() || c.t.lacksMemory() != c.want {
+			t.Errorf("%s with %g: %v", c.t.Phase, c.t.Result.ReclaimShare, c.t.Pressed)
+		}
+	}
+	if (&Search{}).pressed(at(PhaseRefine, 0.5)) {
+		t.Error("an objective that does not look at speed leaves all of it")
+	}
+}
+
+func TestSlowWarning(t *testing.T) {
+	run := func(slow bool, others float64, compiler time.Duration) Trial {
+		return Trial{Outcome: Outcome{SlowElsewhere: slow, Result: &trial.Result{Others: others, ReclaimShare: 0.01,
+			Times: &runner.Times{Group: 10 * time.Second, Collector: time.Second, Compiler: compiler, JVM: true}}}}
+	}
+	for _, c := range []struct {
+		runs []Trial
+		want string
+	}{
+		{[]Trial{run(false, 0.9, 9*time.Second)}, ""},
+		{[]Trial{run(true, 0.3, 0), run(false, 0.9, 0)}, "1 of 2 confirming runs were slower than the objective asks, and not for want of memory: collections took at most 10.0 % of their processor time, " +
+			"and 1.0 % of the time went by waiting for memory. Other processes took up to 30 % of the machine meanwhile: a larger limit does not help, a quieter machine does"},
+		{[]Trial{run(true, 0, 4*time.Second)}, "compilers took up to 40 %"},
+		{[]Trial{run(true, 0, 0)}, "the processors were slower"},
+	} {
+		if got := (&Found{Confirmations: c.runs}).slowWarning(); !strings.Contains(got, c.want) || (got == "") != (c.want == "") {
+			t.Errorf("%q, want %q", got, c.want)
+		}
 	}
 }

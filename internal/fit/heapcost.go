@@ -99,7 +99,7 @@ func heapPoints(trials []Trial, like Setup) []heapPoint {
 	var out []heapPoint
 	rest := like.withoutHeap()
 	for _, t := range trials {
-		if heap := t.Setup.heapBytes(); heap > 0 && t.Passed && t.Setup.withoutHeap().Same(rest) {
+		if heap := t.Setup.heapBytes(); heap > 0 && t.enough() && t.Setup.withoutHeap().Same(rest) {
 			out = append(out, heapPointOf(t, heap)...)
 		}
 	}
@@ -108,10 +108,25 @@ func heapPoints(trials []Trial, like Setup) []heapPoint {
 
 // heapPointOf is what a trial tells of collections; none where it does not.
 func heapPointOf(t Trial, heap int64) []heapPoint {
-	if t.LiveBytes == 0 || t.LiveBytes >= heap || t.Result == nil || t.Result.GCShare == nil {
+	share, known := collectingOf(t)
+	if t.LiveBytes == 0 || t.LiveBytes >= heap || !known {
 		return nil
 	}
-	return []heapPoint{{heap, t.LiveBytes, min(*t.Result.GCShare, 0.99)}}
+	return []heapPoint{{heap, t.LiveBytes, min(share, 0.99)}}
+}
+
+// collectingOf is the share of its processor time that a trial's collections took or,
+// where threads were not told apart, of the time: others have a part in that.
+func collectingOf(t Trial) (share float64, known bool) {
+	switch r := t.Result; {
+	case r == nil:
+		return 0, false
+	case r.Times != nil && r.Times.Group > 0:
+		return r.Times.Collector.Seconds() / r.Times.Group.Seconds(), true
+	case r.GCShare != nil:
+		return *r.GCShare, true
+	}
+	return 0, false
 }
 
 // tightHeap is the heap to try next, beside a large one: KneeMargin above the

@@ -204,7 +204,7 @@ func TestPlanDifferences(t *testing.T) {
 		"rate":        {func(c *Config) { c.Load = post("x", 10) }, "the load was POST http://127.0.0.1:8080/, 8 at a time, and is POST http://127.0.0.1:8080/, 10 per second"},
 		"body":        {func(c *Config) { c.Load = post("y", 0) }, "the load POST http://127.0.0.1:8080/, 8 at a time changed"},
 		"lever":       {func(c *Config) { c.Levers = Levers[1:] }, "the list of levers was"},
-		"SLO":         {func(c *Config) { c.SLO = nil }, "the objective was errors=0 throughput>=0.9x, and is "},
+		"SLO":         {func(c *Config) { c.SLO = nil }, "the objective was errors=0 cost<=1.1x, and is "},
 		"jar":         {func(*Config) { write("two") }, "the application in app.jar changed"},
 	}
 	for name, tt := range tests {

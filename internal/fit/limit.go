@@ -89,7 +89,7 @@ func (s *Search) narrow(ctx context.Context, p point, g narrowing, most int) (po
 		if err != nil {
 			return p, err
 		}
-		if g.made = append(g.made, t); t.enough() {
+		if g.made = append(g.made, t); t.hasRoom() {
 			p.at = t
 			if t.CacheBytes > 0 {
 				g.guess = s.predict(t)
@@ -120,11 +120,11 @@ func (g narrowing) next(p point, left int) (int64, bool) {
 	}
 	last := g.made[len(g.made)-1]
 	switch {
-	case last.enough() && p.fails == 0:
+	case last.hasRoom() && p.fails == 0:
 		return max(low+mib, last.LimitBytes-g.stepDown(p, last, left)), true
-	case !last.enough() && p.at.Phase != g.phase:
+	case !last.hasRoom() && p.at.Phase != g.phase:
 		return min(last.LimitBytes+g.stepUp(p, last, left), high-mib), true
-	case !last.enough():
+	case !last.hasRoom():
 		if fast := g.fastEnough(p); fast > 0 {
 			return min(max(fast, low+within), high-within), true
 		}
@@ -184,7 +184,7 @@ func (g narrowing) fastEnough(p point) int64 {
 	below := Trial{Attempt: Attempt{LimitBytes: p.at.NeededBytes}} // at a standstill
 	for _, t := range g.made {
 		switch {
-		case t.enough():
+		case t.hasRoom():
 		case t.LimitBytes == p.fails:
 			slow = t
 		case t.AskedSpeed > 0 && t.LimitBytes > below.LimitBytes:

@@ -437,10 +437,14 @@ func (s *Search) initialHeap(live int64) int64 {
 const leastInitial = 8 * mib
 
 // scale is the first of the lever's scales that the levers so far have made enough
-// speed for; 0 where they have not.
+// speed for, for sure where work tells; 0 where they have not.
 func (s *Search) scale(l Lever) int {
+	faster := s.faster(s.best, point{at: s.found.Baseline})
+	if bound, known := s.costBound(s.best.setup, Setup{}); known && bound > 0 {
+		faster = 1 / bound
+	}
 	for _, c := range l.Scales {
-		if c.Keeps*s.faster(s.best, point{at: s.found.Baseline}) >= 1 {
+		if c.Keeps*faster >= 1 {
 			return c.Times
 		}
 	}
@@ -517,6 +521,9 @@ func gcShareOf(t Trial) float64 {
 func (s *Search) refuse(t Trial, added []LeverResult) string {
 	if !t.Passed && !(t.SlowElsewhere && s.noDearer(t)) {
 		return fmt.Sprintf("%s at %d MiB", t.Verdict, t.LimitBytes/mib)
+	}
+	if s.answersLate(t) {
+		return fmt.Sprintf("threads or pauses made answers wait: %.0f %% of the baseline's speed", 100*t.Speed()/s.bar.Speed())
 	}
 	if t.codeCacheFull() && !s.best.at.codeCacheFull() {
 		return "the code cache was full"
@@ -638,11 +645,8 @@ func (s *Search) tightenHeap(ctx context.Context) error {
 // keepSpeed is the share of its speed that the best point should keep with a
 // smaller heap: KneeShare, or more where it is not much faster than the baseline.
 func (s *Search) keepSpeed() float64 {
-	now := s.speed(s.best)
-	if now <= 0 {
-		return KneeShare
-	}
-	return min(0.999, max(KneeShare, nearly*s.found.Baseline.Speed()/now))
+	faster := s.faster(s.best, point{at: s.found.Baseline})
+	return min(0.999, max(KneeShare, nearly/max(faster, nearly)))
 }
 
 // nextHeap is the heap to try next, above one that was too small; or the reason

@@ -50,6 +50,8 @@ type Attempt struct {
 	Work trial.Work `json:",omitzero"`
 	// Squeeze asks for Outcome.CacheBytes.
 	Squeeze bool
+	// ByTime asks for trial.SLO.ByTime.
+	ByTime bool `json:",omitempty"`
 }
 
 // Outcome is what the search has to know of a trial.
@@ -62,8 +64,13 @@ type Outcome struct {
 	// SlowElsewhere says that the trial was too slow, and that memory was not the
 	// reason: it tells nothing against the limit (slowElsewhere).
 	SlowElsewhere bool `json:",omitempty"`
+	// Pressed says that waiting for memory took so much of a trial that looks for a limit
+	// or proves it that a smaller limit is of no use, even where it passed.
+	Pressed bool `json:",omitempty"`
+	// Missed are the clauses that a trial which was too slow does not meet.
+	Missed []trial.Clause `json:",omitempty"`
 	// AskedSpeed is the speed that the objective asks for, where a trial missed
-	// that and nothing else; else 0. AskedShare is the same as a share of the
+	// that (by throughput, cost or time) and nothing else; else 0. AskedShare is the same as a share of the
 	// baseline's; 0 also where the objective is absolute.
 	AskedSpeed, AskedShare float64
 	Measured               trial.Measured
@@ -188,6 +195,9 @@ type Search struct {
 	// Stress asks for a long run and one with half the processors in the proof. Job
 	// says that there is no load to be longer.
 	Stress, Job bool
+	// Spare is the share of its speed that the objective leaves the application to lose,
+	// with ample memory as the measure; 0 where it does not look at that.
+	Spare float64
 	// Prefer decides between memory and speed; empty is PreferMemory.
 	Prefer Prefer
 	// ShowFailure asks for a run below the recommendation; Ablation for runs
@@ -346,14 +356,22 @@ func (s *Search) spent() bool {
 	return s.Budget > 0 && made > 0 && s.took+s.took/made > s.Budget
 }
 
-// try makes one trial, with a baseline beside it where it was too slow and the
-// machine may have slowed.
+// try makes one trial; where it was too slow once more, if it does not tell what its
+// levers cost, or with a baseline beside it, if the machine may have slowed.
 func (s *Search) try(ctx context.Context, a Attempt) (Trial, error) {
 	t, err := s.withoutChance(ctx, a)
-	if err != nil || !s.doubts(t) {
+	switch {
+	case err != nil:
 		return t, err
+	case s.costUntold(t):
+		s.note("whether the levers made it slow is not known yet: it is tried once more")
+		again := t.Attempt
+		again.Repeat = 1
+		return s.once(ctx, again)
+	case s.doubts(t):
+		return s.besideBaseline(ctx, t)
 	}
-	return s.besideBaseline(ctx, t)
+	return t, nil
 }
 
 // withoutChance makes one trial, and again when chance had a hand in it: when it
@@ -383,7 +401,7 @@ func (s *Search) stray(t Trial) bool {
 // once makes one trial, measured against the attempt's baseline or else the bar.
 func (s *Search) once(ctx context.Context, a Attempt) (Trial, error) {
 	a.Number = len(s.found.Trials) + 1
-	a.Squeeze, a.Work = s.squeezes(a.Phase), s.work
+	a.Squeeze, a.Work, a.ByTime = s.squeezes(a.Phase), s.work, s.burnsIdle()
 	if a.Phase != PhaseBaseline && a.Baseline == nil {
 		a.Baseline = &s.bar.Measured
 	}
@@ -394,6 +412,7 @@ func (s *Search) once(ctx context.Context, a Attempt) (Trial, error) {
 	}
 	t := Trial{a, o}
 	t.SlowElsewhere = s.slowElsewhere(t)
+	t.Pressed = s.pressed(t)
 	s.found.Trials = append(s.found.Trials, t)
 	s.took += o.Took
 	if o.UnpaidBytes > 0 && (s.unpaid == 0 || o.UnpaidBytes < s.unpaid) {

@@ -35,7 +35,7 @@ func NewTrier(c Config) Trier { return &trier{config: c} }
 // Try runs one trial.
 func (t *trier) Try(ctx context.Context, a Attempt) (Outcome, error) {
 	spec := t.spec(a.Setup, a.LimitBytes)
-	spec.SLO, spec.Baseline = t.config.SLO, a.Baseline
+	spec.SLO, spec.Baseline = a.slo(t.config.SLO), a.Baseline
 	a.Limit(&spec)
 	a.sameWork(&spec)
 	a.stress(&spec, t.config.processors())
@@ -58,6 +58,14 @@ func (t *trier) Try(ctx context.Context, a Attempt) (Outcome, error) {
 	return OutcomeOf(r), nil
 }
 
+// slo is what an attempt has to meet of an objective.
+func (a Attempt) slo(s trial.SLO) trial.SLO {
+	if a.ByTime {
+		return s.ByTime()
+	}
+	return s
+}
+
 // OutcomeOf is what the search has to know of a trial that was made.
 func OutcomeOf(r *trial.Result) Outcome {
 	o := Outcome{Passed: r.Passed(), Verdict: r.Verdict, Narrow: r.Narrow, Measured: r.Measured(), PeakBytes: r.PeakBytes,
@@ -65,21 +73,31 @@ func OutcomeOf(r *trial.Result) Outcome {
 	if r.Load != nil {
 		o.Throughput, _ = r.Load.Throughput()
 	}
-	if len(r.Broken) == 1 {
-		o.AskedSpeed, o.AskedShare = asked(r.Broken[0])
+	var speeds int
+	for _, b := range r.Broken {
+		o.Missed = append(o.Missed, b.Clause)
+		if speed, share := asked(b, o.Throughput); speed > 0 {
+			speeds++
+			o.AskedSpeed, o.AskedShare = max(o.AskedSpeed, speed), max(o.AskedShare, share)
+		}
+	}
+	if speeds < len(r.Broken) {
+		o.AskedSpeed, o.AskedShare = 0, 0
 	}
 	return o
 }
 
-// asked is the speed that a clause asks for, and the same as a share of the
-// baseline's: 0 where it is about something else, or absolute.
-func asked(b trial.Broken) (speed, share float64) {
+// asked is the speed that a clause asks for of a trial that had one, and the same as a
+// share of the baseline's: 0 where it is about something else, or absolute.
+func asked(b trial.Broken, had float64) (speed, share float64) {
 	c := b.Clause
 	switch {
 	case b.Bar <= 0:
 		return 0, 0
 	case c.Metric == trial.Throughput:
 		speed, share = b.Bar, c.Value
+	case c.Metric == trial.Cost: // what answers cost more, it would have answered more
+		speed, share = had*(1+b.Miss), 1/c.Value
 	case c.Metric == trial.JobTime:
 		speed, share = 1/b.Bar, 1/c.Value
 	}

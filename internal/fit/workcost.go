@@ -31,14 +31,20 @@ const (
 // costBound is the upper bound of what the same work costs with a setup over what it
 // costs with another, and whether trials tell.
 func (s *Search) costBound(with, over Setup) (bound float64, known bool) {
+	_, bound, known = s.costBounds(with, over)
+	return bound, known
+}
+
+// costBounds are the lower and the upper bound of that, each of one side.
+func (s *Search) costBounds(with, over Setup) (lower, upper float64, known bool) {
 	ratio, known := s.costRatio(with, over)
 	if !known {
-		return 0, false
+		return 0, 0, false
 	}
 	deviation, freedom := s.costDeviation()
 	n, m := float64(len(s.costs(with))), float64(len(s.costs(over)))
-	quantile := stats.InvCDF(stats.TDist{V: freedom})(costConfidence)
-	return ratio * math.Exp(quantile*deviation*math.Sqrt(1/n+1/m)), true
+	factor := math.Exp(stats.InvCDF(stats.TDist{V: freedom})(costConfidence) * deviation * math.Sqrt(1/n+1/m))
+	return ratio / factor, ratio * factor, true
 }
 
 // costRatio is the cost of the same work with a setup over that with another, by
@@ -153,21 +159,57 @@ func (s *Search) faster(is, was point) float64 {
 // than the objective allows: what took the time was not the levers.
 func (s *Search) noDearer(t Trial) bool { return !s.waits(t.Setup) && s.withinCost(t) }
 
-// withinCost is the same, whether or not its levers make threads wait.
+// withinCost is the same, whether or not its levers make threads wait: it is so for sure
+// or, where it was tried again, as far as is known.
 func (s *Search) withinCost(t Trial) bool {
 	if t.AskedShare <= 0 {
 		return false
 	}
 	bound, known := s.costBound(t.Setup, Setup{})
+	if t.Repeat > 0 {
+		bound, known = s.costRatio(t.Setup, Setup{})
+	}
 	return known && bound <= 1/t.AskedShare
 }
 
+// costUntold says that a trial of levers was too slow, that memory was not the reason, and
+// that it is not known whether they were: what the work cost may or may not be within the
+// objective, or less of it was done than in the baseline. A second trial tells more than
+// another baseline, which costs one as well.
+func (s *Search) costUntold(t Trial) bool {
+	base := s.found.Baseline.Result
+	if t.Phase != PhaseLever || !t.SlowElsewhere || t.AskedShare <= 0 || t.Repeat > 0 || s.room() <= reserve || base == nil || s.waits(t.Setup) || s.burnsIdle() {
+		return false
+	}
+	if _, measured := base.AnswerCost(); !measured {
+		return false
+	}
+	lower, upper, known := s.costBounds(t.Setup, Setup{})
+	return !known || lower <= 1/t.AskedShare && upper > 1/t.AskedShare
+}
+
 // waits says that a setup has a lever that makes threads wait, and that is not part of
-// the best point: there it was judged.
+// the best point: there it was judged. Where no more than one processor may be used, a
+// thread that waits leaves it to another one: what that costs is processor time.
 func (s *Search) waits(setup Setup) bool {
+	if s.Facts.Processors == 1 {
+		return false
+	}
 	return slices.ContainsFunc(s.Levers, func(l Lever) bool {
 		return l.Waits && l.isIn(setup) && !l.isIn(s.best.setup)
 	})
+}
+
+// answersLate says that a trial with levers that make threads wait, or pauses longer, did
+// not keep the share of the speed that the objective leaves. Processor time is blind to that.
+func (s *Search) answersLate(t Trial) bool {
+	if s.Facts.Processors == 1 || s.Spare <= 0 || s.bar == nil || s.bar.Speed() <= 0 {
+		return false
+	}
+	late := slices.ContainsFunc(s.Levers, func(l Lever) bool {
+		return (l.Waits || slices.Contains(l.Harms, HarmLatency)) && l.isIn(t.Setup) && !l.isIn(s.best.setup)
+	})
+	return late && t.Speed() < (1-s.Spare)*s.bar.Speed()
 }
 
 // isIn says that a setup has the options and variables of a lever, those that have no

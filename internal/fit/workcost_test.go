@@ -98,3 +98,64 @@ func TestLeverThatWinsSpeedIsKept(t *testing.T) {
 		t.Errorf("of %d: quick was kept %d times, idle %d", runs, kept["quick"], kept["idle"])
 	}
 }
+
+// A lever is refused for its speed where what it costs is known to be too much, tried once
+// more where that is not known, and kept where it is known to be within the objective.
+func TestCostUntold(t *testing.T) {
+	c1 := Setup{Options: []string{"-XX:TieredStopAtLevel=1"}}
+	arenas := Lever{ID: "arenas", Env: []string{"MALLOC_ARENA_MAX=1"}, Waits: true}
+	for _, c := range []struct {
+		name             string
+		seconds          float64
+		answers          int64
+		setup            Setup
+		processors       int
+		repeat           int
+		untold, noDearer bool
+	}{
+		{"sure to cost less", 40, 4000, c1, 2, 0, false, true},
+		{"about as much", 72, 4000, c1, 2, 0, true, false},
+		{"about as much, twice", 72, 4000, c1, 2, 1, false, true},
+		{"sure to cost more", 110, 4000, c1, 2, 0, false, false},
+		{"less work was done", 40, 2000, c1, 2, 0, true, false},
+		{"its threads wait for each other", 40, 4000, Setup{Env: arenas.Env}, 2, 0, false, false},
+		{"they share one processor", 40, 4000, Setup{Env: arenas.Env}, 1, 0, false, true},
+	} {
+		base, tr := costing(Setup{}, PhaseBaseline, 66), costing(c.setup, PhaseLever, c.seconds)
+		l := *tr.Result.Load
+		l.OK = c.answers
+		tr.Result.Load = &l
+		tr.Passed, tr.Verdict, tr.AskedShare, tr.SlowElsewhere, tr.Repeat = false, trial.TooSlow, 1/1.1, true, c.repeat
+		s := &Search{Levers: []Lever{arenas}, Facts: Facts{Processors: c.processors}, found: Found{Baseline: base, Trials: []Trial{base, base, tr}}}
+		if untold, noDearer := s.costUntold(tr), s.noDearer(tr); untold != c.untold || noDearer != c.noDearer {
+			low, high, known := s.costBounds(c.setup, Setup{})
+			t.Errorf("%s: untold %v, no dearer %v (%.2f to %.2f, %v)", c.name, untold, noDearer, low, high, known)
+		}
+	}
+}
+
+// Processor time is blind to waiting: with processors to spare, threads that wait for each
+// other, or for a pause, must keep the speed.
+func TestAnswersLate(t *testing.T) {
+	arenas := Lever{ID: "arenas", Env: []string{"MALLOC_ARENA_MAX=1"}, Waits: true}
+	c1 := Lever{ID: "c1", Options: []string{"-XX:TieredStopAtLevel=1"}, Harms: []Harm{HarmSpeed}}
+	serial := Lever{ID: "collector", Options: []string{"-XX:+UseSerialGC"}, Harms: []Harm{HarmLatency}}
+	did := trial.Measured{Load: &load.Result{OK: 1000}}
+	base := Trial{Outcome: Outcome{Throughput: 100, Measured: did}}
+	for _, c := range []struct {
+		name       string
+		lever      Lever
+		speed      float64
+		processors int
+		want       bool
+	}{
+		{"arenas", arenas, 80, 4, true}, {"arenas, as fast", arenas, 95, 4, false}, {"arenas on one processor", arenas, 80, 1, false},
+		{"a collector with longer pauses", serial, 80, 4, true}, {"a compiler", c1, 80, 4, false},
+	} {
+		tr := Trial{Attempt{Setup: Setup{Options: c.lever.Options, Env: c.lever.Env}}, Outcome{Throughput: c.speed, Measured: did}}
+		s := &Search{Levers: []Lever{arenas, c1, serial}, Facts: Facts{Processors: c.processors}, Spare: 0.1, bar: &base}
+		if got := s.answersLate(tr); got != c.want {
+			t.Errorf("%s: %v", c.name, got)
+		}
+	}
+}

@@ -134,28 +134,52 @@ type runJSON struct {
 	NeededBytes int64 `json:"neededBytes"`
 	// CacheBytes is the page cache that it could not do without under its load;
 	// null where no trial of the limit after the measurement told.
-	CacheBytes   *int64   `json:"cacheBytes"`
-	LiveBytes    int64    `json:"liveBytes"`
-	ReadyMillis  float64  `json:"readyMillis"`
-	JobMillis    float64  `json:"jobMillis,omitempty"` // of a job, from its start to its end
-	Requests     *int64   `json:"requests,omitempty"`  // as all below: absent where it was not measured
-	Failed       *int64   `json:"failed,omitempty"`
-	Dropped      int64    `json:"dropped"`
-	Late         int64    `json:"late"`
-	Throughput   *float64 `json:"throughput,omitempty"`
-	MeanMillis   float64  `json:"meanMillis,omitempty"`
-	P50Millis    float64  `json:"p50Millis,omitempty"`
-	P90Millis    float64  `json:"p90Millis,omitempty"`
-	P99Millis    float64  `json:"p99Millis,omitempty"`
-	P999Millis   float64  `json:"p999Millis,omitempty"`
-	MaxMillis    float64  `json:"maxMillis,omitempty"`
-	GCShare      *float64 `json:"gcShare"`
-	StallShare   *float64 `json:"stallShare"`
-	RefaultBytes int64    `json:"refaultBytes"`
-	CPUSeconds   float64  `json:"cpuSeconds"`
+	CacheBytes  *int64   `json:"cacheBytes"`
+	LiveBytes   int64    `json:"liveBytes"`
+	ReadyMillis float64  `json:"readyMillis"`
+	JobMillis   float64  `json:"jobMillis,omitempty"` // of a job, from its start to its end
+	Requests    *int64   `json:"requests,omitempty"`  // as all below: absent where it was not measured
+	Failed      *int64   `json:"failed,omitempty"`
+	Dropped     int64    `json:"dropped"`
+	Late        int64    `json:"late"`
+	Throughput  *float64 `json:"throughput,omitempty"`
+	MeanMillis  float64  `json:"meanMillis,omitempty"`
+	P50Millis   float64  `json:"p50Millis,omitempty"`
+	P90Millis   float64  `json:"p90Millis,omitempty"`
+	P99Millis   float64  `json:"p99Millis,omitempty"`
+	P999Millis  float64  `json:"p999Millis,omitempty"`
+	MaxMillis   float64  `json:"maxMillis,omitempty"`
+	GCShare     *float64 `json:"gcShare"`
+	StallShare  *float64 `json:"stallShare"`
+	// AwaitShare is the share of the time in which threads were seen to wait for a collector
+	// that runs beside them, ReclaimShare that in which some thread waited for memory, or
+	// what stands in for it, and StartReclaimShare the same until it was ready.
+	AwaitShare        *float64 `json:"awaitShare,omitempty"`
+	ReclaimShare      float64  `json:"reclaimShare"`
+	StartReclaimShare float64  `json:"startReclaimShare"`
+	// MajorFaults waited for the disk; DirectReclaimBytes the application's own threads
+	// had to reclaim (0 on cgroup v1).
+	MajorFaults        int64 `json:"majorFaults"`
+	DirectReclaimBytes int64 `json:"directReclaimBytes"`
+	// IdleCPUs is how many processors it used when it had nothing to do; absent where
+	// that was not measured.
+	IdleCPUs *float64 `json:"idleCpus,omitempty"`
+	// Threads is what kinds of threads used during the load; absent where no threads of
+	// a JVM were seen.
+	Threads      *threadsJSON `json:"threads,omitempty"`
+	RefaultBytes int64        `json:"refaultBytes"`
+	CPUSeconds   float64      `json:"cpuSeconds"`
 	// AnswerCPUMillis is the processor time of one good answer.
 	AnswerCPUMillis float64 `json:"answerCpuMillis,omitempty"`
 	OthersShare     float64 `json:"othersShare"`
+}
+
+// threadsJSON is a runner.Times, in seconds of processor time.
+type threadsJSON struct {
+	ApplicationSeconds float64 `json:"applicationSeconds"`
+	CollectorSeconds   float64 `json:"collectorSeconds"`
+	CompilerSeconds    float64 `json:"compilerSeconds"`
+	ServiceSeconds     float64 `json:"serviceSeconds"`
 }
 
 type trialJSON struct {
@@ -168,13 +192,16 @@ type trialJSON struct {
 	Verdict trial.Verdict `json:"verdict"`
 	Narrow  bool          `json:"narrow"`
 	// SlowElsewhere says that the trial was too slow, and not for want of memory.
-	SlowElsewhere bool             `json:"slowElsewhere,omitempty"`
-	Evidence      []string         `json:"evidence"`
-	Errors        map[string]int64 `json:"errors"`
-	ExitCode      int              `json:"exitCode"`
-	Signal        int              `json:"signal"`
-	TookSeconds   float64          `json:"tookSeconds"`
-	Time          time.Time        `json:"time"`
+	SlowElsewhere bool `json:"slowElsewhere,omitempty"`
+	// Pressed says that waiting for memory took so much of it that a smaller limit is of
+	// no use, even where it passed.
+	Pressed     bool             `json:"pressed,omitempty"`
+	Evidence    []string         `json:"evidence"`
+	Errors      map[string]int64 `json:"errors"`
+	ExitCode    int              `json:"exitCode"`
+	Signal      int              `json:"signal"`
+	TookSeconds float64          `json:"tookSeconds"`
+	Time        time.Time        `json:"time"`
 }
 
 // effectJSON is a fit.Effect.
@@ -343,6 +370,11 @@ func newRunJSON(t fit.Trial) runJSON {
 	if r := t.Result; r != nil {
 		j.GCShare, j.StallShare, j.RefaultBytes = r.GCShare, r.StallShare, r.RefaultBytes
 		j.CPUSeconds, j.OthersShare = r.CPUTime.Seconds(), r.Others
+		j.AwaitShare, j.ReclaimShare, j.StartReclaimShare = r.AwaitShare, r.ReclaimShare, r.StartReclaimShare
+		j.MajorFaults, j.DirectReclaimBytes, j.IdleCPUs = r.MajorFaults, r.DirectBytes, r.IdleCPUs
+		if t := r.Times; t != nil {
+			j.Threads = &threadsJSON{t.Application().Seconds(), t.Collector.Seconds(), t.Compiler.Seconds(), t.Service.Seconds()}
+		}
 		if cost, measured := r.AnswerCost(); measured {
 			j.AnswerCPUMillis = millis(cost)
 		}
@@ -373,7 +405,7 @@ func trialsJSON(trials []fit.Trial) []trialJSON {
 	out := make([]trialJSON, 0, len(trials))
 	for _, t := range trials {
 		j := trialJSON{runJSON: newRunJSON(t), Phase: string(t.Phase), Lever: t.Lever, Repeat: t.Repeat,
-			Options: list(t.Setup.Options), Env: list(t.Setup.Env), Verdict: t.Verdict, Narrow: t.Narrow, SlowElsewhere: t.SlowElsewhere,
+			Options: list(t.Setup.Options), Env: list(t.Setup.Env), Verdict: t.Verdict, Narrow: t.Narrow, SlowElsewhere: t.SlowElsewhere, Pressed: t.Pressed,
 			Evidence: []string{}, Errors: map[string]int64{}, TookSeconds: t.Took.Seconds()}
 		if l := t.Measured.Load; l != nil && l.Errors != nil {
 			j.Errors = l.Errors

@@ -102,6 +102,8 @@ func frontierTable(r *fit.Result) *document.Table {
 
 func verdict(t fit.Trial) document.Text {
 	switch {
+	case t.Passed && t.Pressed:
+		return document.Plain("pressed") // the guide explains it
 	case t.Passed:
 		return document.Good(string(t.Verdict))
 	case t.SlowElsewhere:

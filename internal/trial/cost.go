@@ -17,6 +17,25 @@ func (r *Result) AnswerCost() (cost time.Duration, measured bool) {
 	return r.LoadCPUTime / time.Duration(r.Load.OK), true
 }
 
+// workCost is what a clause on Cost looks at: the processor time of one of so many answers
+// in a window, over the share of it in which nothing waited for memory.
+func workCost(cpu time.Duration, answers int64, waited float64) time.Duration {
+	if answers <= 0 {
+		return 0
+	}
+	return time.Duration(float64(cpu) / float64(answers) / (1 - min(mostWaited, max(0, waited))))
+}
+
+// mostWaited keeps the cost of what did nothing but wait finite.
+const mostWaited = 0.99
+
+// waited is the share of the window in which some thread waited for memory: for reclaim,
+// or for a collector that runs beside.
+func (e Evidence) waited() float64 {
+	awaited, _ := e.AwaitShare()
+	return max(awaited, e.ReclaimShare())
+}
+
 // CollectorCost is the processor time that the collector's threads used for one good
 // answer of the measured load, or for the whole of a job, and whether it was measured.
 func (r *Result) CollectorCost() (cost time.Duration, measured bool) {

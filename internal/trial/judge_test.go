@@ -9,8 +9,10 @@ import (
 	"tare.dev/tare/internal/runner"
 )
 
+const speedSLO = "errors=0 throughput>=0.9x"
+
 func TestJudge(t *testing.T) {
-	slo, err := ParseSLO(DefaultSLO)
+	slo, err := ParseSLO(speedSLO)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +127,7 @@ func TestJudge(t *testing.T) {
 func FuzzJudge(f *testing.F) {
 	f.Add(int64(0), true, false, 0, int64(5), int64(1), int64(2), int64(900), int64(1))
 	f.Fuzz(func(t *testing.T, kills int64, ready, ended bool, code int, gc, stall, refault, ok, failed int64) {
-		slo, _ := ParseSLO(DefaultSLO)
+		slo, _ := ParseSLO(speedSLO)
 		g, s := time.Duration(gc), time.Duration(stall)
 		e := Evidence{LimitBytes: 1 << 20, OOMKills: kills, Ready: ready, Ended: ended, Exit: runner.Exit{Code: code}, ReadyTimeout: time.Minute,
 			Window: time.Second, GCTime: &g, Stalled: &s, RefaultBytes: refault, Load: loadResult(ok, failed, 0)}

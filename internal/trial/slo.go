@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -24,8 +25,11 @@ const (
 	MaxTime    Metric = "max"
 	ErrorCount Metric = "errors"
 	Throughput Metric = "throughput"
-	StartTime  Metric = "start"
-	JobTime    Metric = "time" // of a job, from its start to its end
+	// Cost is the processor time of a good answer, or of a whole job. What waited for
+	// memory meanwhile counts as if it had worked: processor time is blind to that.
+	Cost      Metric = "cost"
+	StartTime Metric = "start"
+	JobTime   Metric = "time" // of a job, from its start to its end
 )
 
 // Unit is the unit of a clause's value.
@@ -58,10 +62,44 @@ func (c Clause) String() string { return c.text }
 type SLO []Clause
 
 // DefaultSLO is the objective where load is put on the service.
-const DefaultSLO = "errors=0 throughput>=0.9x"
+const DefaultSLO = "errors=0 cost<=1.1x"
 
 // DefaultStartSLO is the objective without load: only the start can be judged.
 const DefaultStartSLO = "start<=2x"
+
+// ByTime is the objective of an application whose processor time does not tell what its
+// work costs, for it uses processors when it has nothing to do: what is said of cost beside
+// the baseline's is then said of throughput.
+func (s SLO) ByTime() SLO {
+	out := slices.Clone(s)
+	for i, c := range out {
+		if c.Metric == Cost && c.Unit == Ratio && !s.Needs(Throughput) {
+			v := math.Round(100/c.Value) / 100
+			out[i] = Clause{Metric: Throughput, Op: ">=", Value: v, Unit: Ratio, text: fmt.Sprintf("throughput>=%gx", v)}
+		}
+	}
+	return out
+}
+
+// Spare is the share of the baseline's speed that the objective leaves to lose: the least
+// of its clauses on speed that compare with it, 0 without one.
+func (s SLO) Spare() float64 {
+	spare := 0.0
+	for _, c := range s {
+		left := 0.0
+		switch {
+		case c.Unit != Ratio:
+		case c.Metric == Throughput:
+			left = 1 - c.Value
+		case c.Metric == JobTime || c.Metric == Cost:
+			left = 1 - 1/c.Value
+		}
+		if left > 0 && (spare == 0 || left < spare) {
+			spare = left
+		}
+	}
+	return spare
+}
 
 const sloHelp = `write clauses such as "p99<200ms errors=0 throughput>=0.9x start<30s", where x is relative to the baseline`
 
@@ -93,7 +131,7 @@ func (s SLO) Needs(metrics ...Metric) bool {
 }
 
 // ParseSLO reads clauses separated by white space or commas: a metric (p50,
-// p90, p99, p999, mean, max, errors, throughput, start, time), an operator, and a
+// p90, p99, p999, mean, max, errors, throughput, cost, start, time), an operator, and a
 // value: a duration, requests per second, a number or percentage of errors, or
 // a ratio to the baseline such as 0.9x. Each metric may stand once.
 func ParseSLO(s string) (SLO, error) {
@@ -135,7 +173,7 @@ func parseClause(w string) (Clause, error) {
 	}
 	allowed, ok := map[Metric]string{
 		P50: "< <=", P90: "< <=", P99: "< <=", P999: "< <=", MeanTime: "< <=", MaxTime: "< <=",
-		ErrorCount: "= < <=", Throughput: "> >=", StartTime: "< <=", JobTime: "< <=",
+		ErrorCount: "= < <=", Throughput: "> >=", Cost: "< <=", StartTime: "< <=", JobTime: "< <=",
 	}[c.Metric]
 	if !ok {
 		return Clause{}, fmt.Errorf("unknown metric %q", w[:i])
@@ -198,6 +236,8 @@ type Measured struct {
 	// Warmup counts the requests that were sent before that load.
 	Warmup int64 `json:",omitempty"`
 	Start  time.Duration
+	// Cost is what a clause on Cost looks at; 0 where it was not measured.
+	Cost time.Duration `json:",omitempty"`
 	// Time is how long a job took, 0 for a service.
 	Time time.Duration
 }
@@ -225,7 +265,7 @@ func (s SLO) Measures() load.Measures {
 
 func (c Clause) measures() load.Measures {
 	switch {
-	case c.Metric == Throughput || c.Metric == ErrorCount && c.Unit == Percent:
+	case c.Metric == Throughput || c.Metric == Cost || c.Metric == ErrorCount && c.Unit == Percent:
 		return load.Requests | load.Failures
 	case c.Metric == ErrorCount:
 		return load.Failures
@@ -329,6 +369,8 @@ func (m Measured) value(c Clause) (v float64, why string) {
 		return m.Start.Seconds(), ""
 	case c.Metric == JobTime && m.Time > 0:
 		return m.Time.Seconds(), ""
+	case c.Metric == Cost && m.Cost > 0:
+		return m.Cost.Seconds(), ""
 	case c.Metric == JobTime || m.Load == nil || m.Load.Incomplete != "":
 		return 0, notAsked
 	case !m.Load.NoRequests && m.Load.Due == 0:
@@ -337,6 +379,8 @@ func (m Measured) value(c Clause) (v float64, why string) {
 	switch c.Metric {
 	case ErrorCount:
 		return errorsOf(m.Load, c.Unit)
+	case Cost:
+		return 0, "no request was answered well"
 	case Throughput:
 		return throughputOf(m.Load, c.Unit)
 	}

@@ -1,6 +1,7 @@
 package trial
 
 import (
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -37,7 +38,7 @@ func TestParseSLO(t *testing.T) {
 }
 
 func TestSLOCheck(t *testing.T) {
-	base := &Measured{Load: loadResult(1000, 0, 100*time.Millisecond), Start: 2 * time.Second}
+	base := &Measured{Load: loadResult(1000, 0, 100*time.Millisecond), Start: 2 * time.Second, Cost: 5 * time.Millisecond}
 	tests := []struct {
 		slo  string
 		got  Measured
@@ -52,6 +53,10 @@ func TestSLOCheck(t *testing.T) {
 		{"p99<200ms start<=1x", Measured{Load: loadResult(1, 0, 250*time.Millisecond), Start: 3 * time.Second}, base,
 			[]string{"p99 is 250ms, wanted < 200ms (p99<200ms)", "start is 3s, wanted <= 2s (start<=1x)"}},
 		{"p99<200ms", Measured{}, nil, nil},
+		{"errors=0 cost<=1.1x", Measured{Load: loadResult(1, 0, 0), Cost: 5500 * time.Microsecond}, base, nil},
+		{"errors=0 cost<=1.1x", Measured{Load: loadResult(1, 0, 0), Cost: 6 * time.Millisecond}, base, []string{"cost is 6ms, wanted <= 5.5ms (cost<=1.1x)"}},
+		{"cost<2ms", Measured{Load: loadResult(1, 0, 0), Cost: 3 * time.Millisecond}, nil, []string{"cost is 3ms, wanted < 2ms (cost<2ms)"}},
+		{"cost<=1.1x", Measured{Load: loadResult(0, 3, 0)}, base, []string{"cost was not measured (cost<=1.1x): no request was answered well"}},
 	}
 	for _, tt := range tests {
 		slo, err := ParseSLO(tt.slo)
@@ -65,6 +70,45 @@ func TestSLOCheck(t *testing.T) {
 		if strings.Join(got, "\n") != strings.Join(tt.want, "\n") {
 			t.Errorf("%s: got %q, want %q", tt.slo, got, tt.want)
 		}
+	}
+}
+
+func TestSpareAndByTime(t *testing.T) {
+	for _, c := range []struct {
+		slo, byTime string
+		spare       float64
+	}{
+		{DefaultSLO, "errors=0 throughput>=0.91x", 1 - 1/1.1},
+		{"throughput>=0.9x cost<=1.25x", "throughput>=0.9x cost<=1.25x", 0.1},
+		{"time<=1.25x", "time<=1.25x", 0.2},
+		{"cost<5ms", "cost<5ms", 0},
+		{"p99<200ms throughput>100/s", "p99<200ms throughput>100/s", 0},
+	} {
+		slo, err := ParseSLO(c.slo)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := slo.Spare(); math.Abs(got-c.spare) > 1e-9 {
+			t.Errorf("%s leaves %g, want %g", c.slo, got, c.spare)
+		}
+		if got := slo.ByTime().String(); got != c.byTime || slo.String() != c.slo {
+			t.Errorf("%s by time: %s, want %s", c.slo, got, c.byTime)
+		}
+	}
+}
+
+// What waited for memory counts in the cost of an answer.
+func TestWorkCost(t *testing.T) {
+	share := 0.2
+	r := &Result{Load: loadResult(1000, 0, 0), LoadCPUTime: 4 * time.Second, ReclaimShare: 0.1, AwaitShare: &share}
+	if got := r.Measured().Cost; got != 5*time.Millisecond {
+		t.Errorf("%s", got)
+	}
+	if got := (&Result{JobTime: 9 * time.Second, CPUTime: 8 * time.Second, ReclaimShare: 0.5}).Measured().Cost; got != 16*time.Second {
+		t.Errorf("of a job: %s", got)
+	}
+	if got := (&Result{Load: loadResult(0, 9, 0), LoadCPUTime: time.Second}).Measured().Cost; got != 0 {
+		t.Errorf("of no answer: %s", got)
 	}
 }
 

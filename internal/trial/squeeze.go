@@ -14,11 +14,7 @@ const (
 	// page cache, of which an application loses the larger at a time: little,
 	// so that the kernel finds the pages that are not used.
 	squeezeStep, squeezePart = 0.04, 0.15
-	// squeezeSpeed is the share of its throughput that it must keep unless
-	// something else than reclaim takes it, and leastSpeed that it must keep
-	// whatever takes it.
-	squeezeSpeed, leastSpeed = 0.85, 0.5
-	// squeezeRequests is how many requests tell whether it does, within
+	// squeezeRequests is how many requests tell whether it keeps up, within
 	// leastSlice and mostSlice of time.
 	squeezeRequests       = 150
 	leastSlice, mostSlice = 700 * time.Millisecond, 3 * time.Second
@@ -27,7 +23,7 @@ const (
 )
 
 // squeeze lowers the memory limit of an application under its load step by step,
-// until it cannot keep up, and returns how much page cache it had when it last
+// until it waits for memory, and returns how much page cache it had when it last
 // could: it cannot do without. Where nothing is left to take and it still keeps
 // up, the load is too light to tell what a start needs: then that is the files
 // that it maps. It does so after the measurement, which it would spoil, and where
@@ -63,11 +59,10 @@ func (t *run) squeeze(ctx context.Context, u runner.Usage) int64 {
 	return held.reclaimable()
 }
 
-// keepsUp puts load for a moment and says whether it was served as before, and
-// what the group used then. It tries once more where it was not: a moment is
-// short, and chance has a part in it.
+// keepsUp puts load for a moment and says whether it was served without waiting for
+// memory, and what the group used then: how fast it was served does not matter, for more
+// than memory has a part in that. It tries once more where not: a moment is short.
 func (t *run) keepsUp(ctx context.Context, limit int64) (reading, bool) {
-	bar := squeezeSpeed * answersPerSecond(*t.load)
 	slice := time.Duration(squeezeRequests / answersPerSecond(*t.load) * float64(time.Second))
 	slice = min(max(slice, leastSlice), mostSlice)
 	before, ok := t.read(ctx)
@@ -76,7 +71,7 @@ func (t *run) keepsUp(ctx context.Context, limit int64) (reading, bool) {
 		var after reading
 		after, ok = t.read(ctx)
 		hurt := Evidence{LimitBytes: limit, Window: l.Elapsed, Stalled: stalledSince(before, after), RefaultBytes: after.usage.RefaultBytes - before.usage.RefaultBytes}.reclaimed()
-		if ok && served && (answersPerSecond(l) >= bar || !hurt) && !t.muchWorse(l, hurt) {
+		if ok && served && !hurt {
 			return after, true
 		}
 		before = after
@@ -85,37 +80,20 @@ func (t *run) keepsUp(ctx context.Context, limit int64) (reading, bool) {
 }
 
 // loadBriefly puts load for a moment, and waits no more than another one for the
-// answers: requests that were sent may wait for pages for long. It is false when
-// hardly any were answered.
+// answers: requests that were sent may wait for pages for long. It is false where one
+// failed, or none was answered.
 func (t *run) loadBriefly(ctx context.Context, d time.Duration) (load.Result, bool) {
 	ctx, cancel := context.WithTimeout(ctx, 2*d+leastSlice)
 	defer cancel()
 	l, err := t.spec.Loader.Load(ctx, d)
-	return l, err == nil && answersPerSecond(l) >= leastSpeed*answersPerSecond(*t.load)
-}
-
-// muchWorse says that an answer failed or that, as reclaim hurts, answers break
-// the objective, and by clearly more than the measured load did.
-func (t *run) muchWorse(l load.Result, hurt bool) bool {
-	if t.failsRequests(l) {
-		return true
-	}
-	most := 0.0
-	for _, b := range t.broken(*t.load) {
-		most = max(most, b.Miss)
-	}
-	return hurt && slices.ContainsFunc(t.broken(l), func(b Broken) bool { return b.Miss > most+narrowMiss })
+	return l, err == nil && answersPerSecond(l) > 0 && !t.failsRequests(l)
 }
 
 // failsRequests says that requests failed, or that what the objective asks for was not
 // measured.
 func (t *run) failsRequests(l load.Result) bool {
-	return slices.ContainsFunc(t.broken(l), func(b Broken) bool { return b.Clause.Metric == ErrorCount || b.Unmeasured })
-}
-
-// broken are the clauses of the objective that an answer breaks.
-func (t *run) broken(l load.Result) []Broken {
-	return t.spec.SLO.Check(Measured{Load: &l, Start: t.ready}, t.spec.Baseline)
+	broken := t.spec.SLO.Check(Measured{Load: &l, Start: t.ready, Cost: 1}, t.spec.Baseline) // what it cost does not matter
+	return slices.ContainsFunc(broken, func(b Broken) bool { return b.Clause.Metric == ErrorCount || b.Unmeasured })
 }
 
 // answersPerSecond is 0 where that was not measured.

@@ -137,7 +137,9 @@ type Result struct {
 	Times *runner.Times `json:",omitempty"`
 	// ReclaimShare is as in Evidence.
 	ReclaimShare float64 `json:",omitempty"`
-	Collections  int64
+	// StartReclaimShare is the same of the time until it was ready.
+	StartReclaimShare float64 `json:",omitempty"`
+	Collections       int64
 	// Others is the share of the machine's processor time that went to
 	// others during the load.
 	Others       float64
@@ -183,7 +185,18 @@ type Result struct {
 
 // Measured is the part that SLOs look at.
 func (r *Result) Measured() Measured {
-	return Measured{Load: r.Load, Warmup: r.WarmupRequests, Start: r.ReadyAfter, Time: r.JobTime}
+	m := Measured{Load: r.Load, Warmup: r.WarmupRequests, Start: r.ReadyAfter, Time: r.JobTime}
+	waited := r.ReclaimShare
+	if r.AwaitShare != nil {
+		waited = max(waited, *r.AwaitShare)
+	}
+	switch {
+	case r.JobTime > 0:
+		m.Cost = workCost(r.CPUTime, 1, waited)
+	case r.Load != nil:
+		m.Cost = workCost(r.LoadCPUTime, r.Load.OK, waited)
+	}
+	return m
 }
 
 // Passed tells whether the trial passed.
@@ -243,6 +256,7 @@ type run struct {
 	warmup  int64 // requests
 	idle    *float64
 	window  window
+	start   window // until it was ready
 	end     *footprint.Footprint
 	growth  []Growth
 }
@@ -326,6 +340,7 @@ func (t *run) phases(ctx context.Context) error {
 		return err
 	}
 	t.ready = time.Since(t.begin)
+	t.start = t.sampler.end(ctx)
 	if t.spec.Loader == nil {
 		t.stage(Loading)
 		t.sampler.begin(ctx)
@@ -500,7 +515,11 @@ func (t *run) result(u runner.Usage) *Result {
 	if t.spec.Job {
 		m = t.judgeJob(&e)
 	} else if e.Ready && !e.Ended {
-		e.Broken = t.spec.SLO.Check(Measured{Load: t.load, Start: t.ready}, t.spec.Baseline)
+		m := Measured{Load: t.load, Start: t.ready}
+		if t.load != nil {
+			m.Cost = workCost(t.window.cpu, t.load.OK, e.waited())
+		}
+		e.Broken = t.spec.SLO.Check(m, t.spec.Baseline)
 		e.Broken = append(e.Broken, t.unfinished()...)
 	}
 	res := &Result{
@@ -516,6 +535,7 @@ func (t *run) result(u runner.Usage) *Result {
 	}
 	res.Verdict, res.Evidence = Judge(e)
 	res.ReclaimShare = e.ReclaimShare()
+	res.StartReclaimShare = Evidence{LimitBytes: e.LimitBytes, Window: t.start.length, Stalled: t.start.stalled, RefaultBytes: t.start.refault}.ReclaimShare()
 	if share, ok := e.GCShare(); ok {
 		res.GCShare = &share
 	} else if e.Times == nil {
