@@ -28,16 +28,19 @@ func (v version) runs() int {
 	return changeRuns
 }
 
-// kinds are what may hold more: what the service is told to hold, the measure that is
-// bounded, and how much of that measure one unit makes.
-var kinds = []struct {
+// kind is what may hold more.
+type kind struct {
+	// name is what the service is told, measure what is bounded.
 	name, measure string
 	// held is what the unchanged version is told to hold, total what the measure is then
 	// in the same unit.
 	held, total float64
 	// also are measures that hold the same memory.
 	also []string
-}{
+}
+
+// kinds are all that may hold more.
+var kinds = []kind{
 	{"heap", "heap-live", 40000, 43000, []string{"java-heap"}},
 	{"classes", "metaspace", 2400, 3200, []string{"class-space", "classes"}},
 	{"threads", "thread-stacks", 200, 215, []string{"threads"}},
@@ -89,11 +92,11 @@ func (v version) run() lab.Run {
 		spins *= 1 + v.percent/100
 	}
 	return lab.Run{
-		Options: []string{"-Xmx128m", "-XX:+UseSerialGC", "-cp", "."},
+		Options: []string{"-Xmx128m", "-XX:+UseSerialGC", "-Dsun.net.httpserver.nodelay=true", "-cp", "."},
 		Command: append(args, fmt.Sprintf("spin=%.0f", spins)),
 		Limit:   "512m",
 		Ready:   "tcp:{port}",
-		Load: &lab.Load{URLs: []string{"http://127.0.0.1:{port}/"}, Concurrency: 4, Warmup: lab.Duration(minute), WarmupRequests: 1000,
-			Requests: 3000, Duration: lab.Duration(minute)},
+		Load: &lab.Load{URLs: []string{"http://127.0.0.1:{port}/"}, Concurrency: 4, Warmup: lab.Duration(minute), WarmupRequests: 500,
+			Requests: 1500, Duration: lab.Duration(minute)},
 	}
 }
