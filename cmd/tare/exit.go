@@ -16,6 +16,8 @@ const (
 	exitPermission  = 4
 	exitNotReady    = 5
 	exitNoLimit     = 6
+	exitOverBudget  = 7
+	exitNotKnown    = 8
 	exitInterrupted = 130
 )
 
@@ -23,6 +25,7 @@ const (
 const exitCodesHelp = `0 done · 1 failure · 2 usage · 3 target not found or not a JVM ·
 4 no permission, unsafe to ask, or no cgroup to write to · 5 the application did
 not start or get ready · 6 no limit passes (the SLO cannot be met) ·
+7 over the memory budget · 8 not known whether within it, for noise ·
 130 interrupted
 `
 

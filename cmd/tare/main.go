@@ -49,6 +49,7 @@ that an application passes its load with.
   tare fit -- java … the smallest memory limit that passes, and the options for it
   tare bake IMAGE    an image that needs less memory, with what a fit has proven
   tare fit list      the fits that were made; show and report one of them
+  tare check         whether a program keeps its memory budget, in continuous integration
   tare lab run FILE  an experiment, published results beside measured ones
   tare exec -- java … start a JVM so that it fits its container
   tare jmh report F  JMH results by speed and by each kind of memory
@@ -94,7 +95,7 @@ func newRootCommand() *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return &exitError{exitUsage, fmt.Errorf("%w\nsee: %s --help", err, cmd.CommandPath())}
 	})
-	root.AddCommand(newWeighCommand(), newDoctorCommand(), newWatchCommand(), newDiffCommand(), newFitCommand(), newBakeCommand(), newExecCommand(), newLabCommand(), newJMHCommand(), newJDKsCommand(), newImageFactsCommand(), newTrialAgentCommand(), newAgentCommand(), newAutopsyCommand(), newServeCommand(), newVersionCommand(), newManCommand())
+	root.AddCommand(newWeighCommand(), newDoctorCommand(), newWatchCommand(), newDiffCommand(), newFitCommand(), newBakeCommand(), newExecCommand(), newLabCommand(), newCheckCommand(), newJMHCommand(), newJDKsCommand(), newImageFactsCommand(), newTrialAgentCommand(), newAgentCommand(), newAutopsyCommand(), newServeCommand(), newVersionCommand(), newManCommand())
 	return root
 }
 

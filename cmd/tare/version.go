@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tare.dev/tare/internal/autopsy"
+	"tare.dev/tare/internal/check"
 	"tare.dev/tare/internal/doctor"
 	"tare.dev/tare/internal/document"
 	"tare.dev/tare/internal/footprint"
@@ -27,7 +28,7 @@ const versionSchema = "tare.version/1"
 
 // schemas are the formats that tare writes, each with its version.
 var schemas = []string{
-	autopsy.Schema, document.Schema, launch.Schema, doctor.Schema, report.BakeSchema, report.DiffSchema, report.FitListSchema, report.FitSchema, footprint.Schema,
+	autopsy.Schema, check.Schema, check.TrendSchema, document.Schema, launch.Schema, doctor.Schema, report.BakeSchema, report.DiffSchema, report.FitListSchema, report.FitSchema, footprint.Schema,
 	jmhreport.ComparisonSchema, jmhreport.ReportSchema, lab.Schema, profile.Schema, versionSchema,
 }
 

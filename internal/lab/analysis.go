@@ -264,7 +264,7 @@ type expectation struct{ low, high float64 }
 
 // parseExpectation reads "<= X", ">= X" or "X .. Y".
 func parseExpectation(text string, u Unit) (expectation, error) {
-	bound := func(s string) (float64, error) { return parseValue(strings.TrimSpace(s), u) }
+	bound := func(s string) (float64, error) { return ParseValue(strings.TrimSpace(s), u) }
 	e := expectation{math.Inf(-1), math.Inf(1)}
 	var err error
 	if rest, ok := strings.CutPrefix(text, "<="); ok {
@@ -324,7 +324,7 @@ func (s *Set) Published() []Beside {
 	var out []Beside
 	for _, p := range s.Experiment.Published {
 		m, _ := MeasureNamed(p.Measure)
-		value, err := parseValue(string(p.Value), m.Unit)
+		value, err := ParseValue(string(p.Value), m.Unit)
 		if err != nil {
 			continue // checked when the file was read
 		}

@@ -123,7 +123,7 @@ func TestParseValue(t *testing.T) {
 		{"", Bytes, -1}, {"MiB", Bytes, -1}, {"-1", Bytes, -1}, {"NaN", Count, -1}, {"1e999", Count, -1}, {"3 apples", Count, -1}, {"9.9", Seconds, -1},
 	}
 	for _, tt := range tests {
-		got, err := parseValue(tt.text, tt.unit)
+		got, err := ParseValue(tt.text, tt.unit)
 		if (err != nil) != (tt.want < 0) || err == nil && got != tt.want {
 			t.Errorf("%q as %s: %g, %v; want %g", tt.text, tt.unit, got, err, tt.want)
 		}

@@ -4,7 +4,6 @@
 package lab
 
 import (
-	"bytes"
 	_ "embed"
 	"errors"
 	"fmt"
@@ -16,17 +15,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/goccy/go-yaml"
-	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/parser"
-
 	"tare.dev/tare/internal/lazy"
+	"tare.dev/tare/internal/yamlfile"
 )
 
 // Bounds of an experiment file.
 const (
-	maxFile    = 64 << 10
-	maxDepth   = 16
 	maxCells   = 10_000
 	maxRepeats = 1000
 	maxFactors = 12
@@ -154,6 +148,8 @@ type Load struct {
 	// Requests end the measured load before Duration does, so that runs compare by the
 	// processor time of the same work; 0 is a load of Duration.
 	Requests int64 `yaml:"requests" json:",omitempty"`
+	// WarmupRequests end the warm-up before Warmup does.
+	WarmupRequests int64 `yaml:"warmupRequests" json:",omitempty"`
 }
 
 // Factor is varied: by values that are put in for its name, or by variants.
@@ -268,33 +264,20 @@ func (d *Duration) UnmarshalYAML(unmarshal func(any) error) error {
 }
 
 // FileError is a mistake in an experiment file.
-type FileError struct {
-	Name, Message string
-	// Excerpt shows the place in the file; it may be empty.
-	Excerpt string
-}
+type FileError = yamlfile.Error
 
-// Error says what is wrong, and shows where.
-func (e *FileError) Error() string {
-	text := e.Name + ": " + e.Message
-	if e.Excerpt != "" {
-		text += "\n" + strings.TrimRight(e.Excerpt, "\n")
-	}
-	return text
-}
+// format is that of experiment files.
+var format = yamlfile.Format{Name: "an experiment file", Page: "docs/lab.md"}
 
 // Read reads an experiment file of this name and checks it: what it accepts can
 // be run. Its errors are *FileError.
 func Read(r io.Reader, name string) (*Experiment, error) {
-	data, err := io.ReadAll(io.LimitReader(r, maxFile+1))
+	data, err := format.Read(r, name)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+		return nil, err
 	}
-	if len(data) > maxFile {
-		return nil, &FileError{Name: name, Message: fmt.Sprintf("larger than %d bytes: not an experiment file", maxFile)}
-	}
-	e, err := decode(data, name)
-	if err != nil {
+	e := &Experiment{}
+	if err := format.Decode(data, name, e); err != nil {
 		return nil, err
 	}
 	c := &checker{name: name, data: data, e: e}
@@ -303,72 +286,6 @@ func Read(r io.Reader, name string) (*Experiment, error) {
 		return nil, c.err
 	}
 	return e, nil
-}
-
-// decode reads one document without aliases: nested, those stand for
-// exponentially much. The YAML library panics on some malformed texts; that is
-// no more than one more mistake in the file.
-func decode(data []byte, name string) (e *Experiment, err error) {
-	defer func() {
-		if recover() != nil {
-			e, err = nil, &FileError{Name: name, Message: "the text is no YAML"}
-		}
-	}()
-	if depth(data) > maxDepth {
-		return nil, &FileError{Name: name, Message: fmt.Sprintf("lists and maps are nested more than %d deep: not an experiment file", maxDepth)}
-	}
-	parsed, err := parser.ParseBytes(data, 0)
-	if err != nil {
-		return nil, decodeError(name, err)
-	}
-	if len(parsed.Docs) > 1 {
-		return nil, &FileError{Name: name, Message: fmt.Sprintf("%d documents: write each experiment into a file of its own", len(parsed.Docs))}
-	}
-	for _, doc := range parsed.Docs {
-		if doc.Body == nil {
-			continue
-		}
-		if alias := ast.Filter(ast.AliasType, doc); len(alias) > 0 {
-			return nil, &FileError{Name: name, Message: fmt.Sprintf("[%d] aliases are not read: write the value out", alias[0].GetToken().Position.Line)}
-		}
-	}
-	e = &Experiment{}
-	if err := yaml.NewDecoder(bytes.NewReader(data), yaml.Strict()).Decode(e); err != nil {
-		return nil, decodeError(name, err)
-	}
-	return e, nil
-}
-
-// depth is at least how deep lists and maps are nested, counting brackets and
-// indicators at the start of a line, quoted or not. The YAML library takes time
-// that grows with the square of it.
-func depth(data []byte) int {
-	deepest, open := 0, 0
-	for line := range bytes.Lines(data) {
-		compact := 0
-		for rest := bytes.TrimLeft(line, " "); len(rest) > 1 && (rest[0] == '-' || rest[0] == '?' || rest[0] == ':') && rest[1] == ' '; compact++ {
-			rest = bytes.TrimLeft(rest[1:], " ")
-		}
-		for _, c := range line {
-			switch c {
-			case '[', '{':
-				open++
-			case ']', '}':
-				open = max(0, open-1)
-			}
-			deepest = max(deepest, open+compact)
-		}
-	}
-	return deepest
-}
-
-func decodeError(name string, err error) error {
-	if errors.Is(err, io.EOF) {
-		return &FileError{Name: name, Message: "the file is empty: see docs/lab.md for an example"}
-	}
-	text := yaml.FormatError(err, false, true)
-	message, excerpt, _ := strings.Cut(text, "\n")
-	return &FileError{Name: name, Message: message, Excerpt: excerpt}
 }
 
 // checker checks an experiment; the first mistake is kept.
@@ -384,21 +301,7 @@ func (c *checker) fail(path, format string, args ...any) {
 	if c.err != nil {
 		return
 	}
-	c.err = &FileError{Name: c.name, Message: fmt.Sprintf(format, args...)}
-	p, err := yaml.PathString(path)
-	if err != nil {
-		return
-	}
-	node, err := p.ReadNode(bytes.NewReader(c.data))
-	if err != nil || node == nil {
-		return
-	}
-	if t := node.GetToken(); t != nil && t.Position != nil {
-		c.err.Message = fmt.Sprintf("[%d:%d] %s", t.Position.Line, t.Position.Column, c.err.Message)
-	}
-	if excerpt, err := p.AnnotateSource(c.data, false); err == nil {
-		c.err.Excerpt = string(excerpt)
-	}
+	c.err = yamlfile.Mistake(c.data, c.name, path, format, args...)
 }
 
 var factorName = lazy.Regexp(`^[a-z][a-z0-9-]{0,31}$`)
@@ -502,7 +405,7 @@ func (c *checker) checkPublished() {
 			c.fail(path+".measure", "measure %q is not known: one of %s", p.Measure, measureHelp)
 			continue
 		}
-		if _, err := parseValue(string(p.Value), m.Unit); err != nil {
+		if _, err := ParseValue(string(p.Value), m.Unit); err != nil {
 			c.fail(path+".value", "%v", err)
 		}
 	}
@@ -611,9 +514,9 @@ func (f *Factor) variant(label string) (Variant, bool) {
 
 var sizeUnits = map[string]float64{"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "kB": 1e3, "MB": 1e6, "GB": 1e9}
 
-// parseValue reads a number with a unit that fits: bytes as 300MiB or 300MB,
+// ParseValue reads a number with a unit that fits: bytes as 300MiB or 300MB,
 // times as 9.9s or 20ms, the rest without.
-func parseValue(text string, u Unit) (float64, error) {
+func ParseValue(text string, u Unit) (float64, error) {
 	end := len(text)
 	for end > 0 && !strings.ContainsRune("0123456789.", rune(text[end-1])) {
 		end--

@@ -13,6 +13,8 @@ import (
 
 	"github.com/goccy/go-yaml"
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"tare.dev/tare/internal/yamlfile"
 )
 
 const good = `title: Stacks
@@ -105,10 +107,10 @@ func TestReadSaysWhatIsWrong(t *testing.T) {
 		{"search", "seed: 7", "seed: 7\nsearch: {find: fastest}", `"fastest"`},
 		{"aliases", "seed: 7", "seed: &n 7\nsearch: *n", "aliases are not read"},
 		{"documents", "title: Stacks", "title: A\n---\ntitle: B", "2 documents"},
-		{"deep", "title: Stacks", "title: " + strings.Repeat("[", maxFile/2), "nested more than"},
-		{"deep lists", "title: Stacks", "title:\n  " + strings.Repeat("- ", maxFile/4), "nested more than"},
+		{"deep", "title: Stacks", "title: " + strings.Repeat("[", yamlfile.MaxBytes/2), "nested more than"},
+		{"deep lists", "title: Stacks", "title:\n  " + strings.Repeat("- ", yamlfile.MaxBytes/4), "nested more than"},
 		{"empty", good, "", "the file is empty"},
-		{"too large", good, strings.Repeat("#", maxFile+1), "not an experiment file"},
+		{"too large", good, strings.Repeat("#", yamlfile.MaxBytes+1), "not an experiment file"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -248,10 +248,7 @@ func (c *checker) checkRun() {
 	}
 	if c.err == nil {
 		for _, cell := range c.e.Cells() {
-			_, err := cell.Run.spec(Place{Dir: "/"}, 1)
-			if err == nil {
-				err = cell.Run.checkPlace()
-			}
+			err := cell.Run.Check()
 			if err == nil {
 				err = cell.Run.checkTraining()
 			}

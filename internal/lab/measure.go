@@ -3,10 +3,12 @@ package lab
 import (
 	"strings"
 
+	"tare.dev/tare/internal/attach"
 	"tare.dev/tare/internal/footprint"
 	"tare.dev/tare/internal/jmh"
 	"tare.dev/tare/internal/linux"
 	"tare.dev/tare/internal/load"
+	"tare.dev/tare/internal/process"
 	"tare.dev/tare/internal/trial"
 )
 
@@ -41,9 +43,11 @@ type observation struct {
 	end    *footprint.Footprint // at the end of the load, or of the settling
 	status *linux.Status
 	nmt    map[string]int64 // committed bytes by category
-	jmh    map[string]jmh.Estimate
-	found  *float64
-	limit  *float64 // what was found, where that is a limit
+	// objects are those that a full collection left; nil where nobody asked.
+	objects *attach.Histogram
+	jmh     map[string]jmh.Estimate
+	found   *float64
+	limit   *float64 // what was found, where that is a limit
 }
 
 // The families of measures whose name goes on.
@@ -51,6 +55,7 @@ const (
 	rowPrefix, committedPrefix, nmtPrefix = "row.", "committed.", "nmt."
 	foundMeasure, limitMeasure            = "found", "limit"
 	neededMeasure                         = "cgroup-needed"
+	reachableMeasure                      = "heap-reachable"
 )
 
 // Measures are the measures with a fixed name.
@@ -71,6 +76,8 @@ var Measures = []Measure{
 	{Name: "cgroup-peak", Unit: Bytes, Help: "highest usage of the control group", value: ofTrial(func(r *trial.Result) float64 { return float64(r.PeakBytes) })},
 	{Name: neededMeasure, Unit: Bytes, Help: "highest usage of the control group less its page cache", value: ofTrial(func(r *trial.Result) float64 { return float64(r.NeededBytes) })},
 	{Name: "heap-live", Unit: Bytes, Help: "least heap that a collection left", value: positive(func(r *trial.Result) float64 { return float64(r.LiveBytes) })},
+	{Name: reachableMeasure, Unit: Bytes, Help: "objects that a full collection leaves at the end", value: reachable},
+	{Name: "direct", Unit: Bytes, Help: "direct buffers at the end, by the JVM's count; they lie in malloc", value: direct},
 	{Name: "start", Unit: Seconds, Help: "time until ready", value: positive(func(r *trial.Result) float64 { return r.ReadyAfter.Seconds() })},
 	{Name: "cpu-time", Unit: Seconds, Help: "processor time of the whole run", value: positive(func(r *trial.Result) float64 { return r.CPUTime.Seconds() })},
 	{Name: "gc-share", Unit: Share, Help: "share of the load's time for which collections stopped the application", value: gcShare},
@@ -148,6 +155,26 @@ func count(n func(*footprint.Footprint) int64) func(*observation) (float64, bool
 		v, ok := ofEnd(n)(o)
 		return v, ok && v > 0
 	}
+}
+
+func reachable(o *observation) (float64, bool) {
+	if o.objects == nil {
+		return 0, false
+	}
+	return float64(o.objects.Bytes), true
+}
+
+func direct(o *observation) (float64, bool) {
+	if o.end == nil || o.end.VM != string(process.HotSpot) {
+		return 0, false
+	}
+	r, _ := o.end.Row(footprint.Malloc)
+	for _, c := range r.Children {
+		if c.ID == footprint.PartDirectBuffers {
+			return float64(c.ResidentBytes), true
+		}
+	}
+	return 0, true
 }
 
 func ofHeap(bytes func(*footprint.Heap) int64) func(*observation) (float64, bool) {

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"tare.dev/tare/internal/attach"
 	"tare.dev/tare/internal/fit"
 	"tare.dev/tare/internal/jvmopts"
 	"tare.dev/tare/internal/load"
@@ -151,7 +152,7 @@ func (l *Lab) measure(ctx context.Context, run Run, at Place, known hints) (*Rec
 	if err != nil {
 		return nil, err
 	}
-	rec := &Record{Schema: Schema, JDK: at.Java.Version, Runner: at.Runner.Name(), Image: at.Image, Machine: machine, Values: map[string]float64{}}
+	rec := &Record{Schema: Schema, JDK: at.Java.Version, Runner: at.Runner.Name(), Image: at.Image, Machine: machine}
 	t := &tester{lab: l, run: run, at: at, hints: known}
 	var o *observation
 	if err = t.train(ctx); err == nil {
@@ -168,12 +169,7 @@ func (l *Lab) measure(ctx context.Context, run Run, at Place, known hints) (*Rec
 	if o.trial != nil {
 		rec.Verdict, rec.Evidence, rec.Warnings, rec.Others = string(o.trial.Verdict), o.trial.Evidence, o.trial.Warnings, o.trial.Others
 	}
-	for _, name := range l.Experiment.Measure {
-		m, _ := MeasureNamed(name)
-		if v, ok := m.value(o); ok {
-			rec.Values[name] = v
-		}
-	}
+	rec.Values = o.values(l.Experiment.Measure)
 	return rec, nil
 }
 
@@ -184,6 +180,49 @@ type tester struct {
 	at     Place
 	hints  hints
 	trials int
+	// inspect is called at the end of the load; nil is nobody.
+	inspect func(context.Context, runner.Process)
+}
+
+// Seen is what one run outside of an experiment showed.
+type Seen struct {
+	Trial *trial.Result
+	// Objects are those that a full collection left at the end, where MeasureReachable was
+	// asked for; nil where the JVM does not tell.
+	Objects *attach.Histogram
+	// Values are the measures, in the base units; one that could not be measured is missing.
+	Values map[string]float64
+}
+
+// Once makes one run at a place. inspect is called at the end of the load, after all that
+// is measured; nil is nobody. Errors are those of trial.Run.
+func (r Run) Once(ctx context.Context, at Place, measures []string, inspect func(context.Context, runner.Process)) (*Seen, error) {
+	t := &tester{lab: &Lab{Experiment: &Experiment{Measure: measures}}, run: r, at: at, inspect: inspect}
+	o, err := t.once(ctx, nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	return &Seen{Trial: o.trial, Objects: o.objects, Values: o.values(measures)}, nil
+}
+
+// values are those of some measures that could be measured.
+func (o *observation) values(measures []string) map[string]float64 {
+	out := map[string]float64{}
+	for _, name := range measures {
+		m, _ := MeasureNamed(name)
+		if v, ok := m.value(o); ok {
+			out[name] = v
+		}
+	}
+	return out
+}
+
+// Check says what of a run cannot be run.
+func (r Run) Check() error {
+	if _, err := r.spec(Place{Dir: "/"}, 1); err != nil {
+		return err
+	}
+	return r.checkPlace()
 }
 
 // once makes one trial, with more names replaced; one of a search for a limit
@@ -213,6 +252,12 @@ func (t *tester) once(ctx context.Context, names map[string]string, a *fit.Attem
 		}
 		if t.wantsNMT() {
 			o.nmt, _ = p.NativeMemory(ctx) // a JVM without it has no such measures
+		}
+		if asked, ok := p.(runner.Asked); ok && slices.Contains(t.lab.Experiment.Measure, reachableMeasure) {
+			o.objects, _ = asked.Objects(ctx) // nor has one that is not HotSpot
+		}
+		if t.inspect != nil {
+			t.inspect(ctx, p)
 		}
 	}
 	result, err := newJMHResult(run, &spec)
@@ -254,7 +299,7 @@ func (r Run) spec(at Place, port int) (trial.Spec, error) {
 	slo := r.SLO
 	if r.Load != nil {
 		s.Warmup, s.Duration = time.Duration(r.Load.Warmup), time.Duration(r.Load.Duration)
-		s.Work = trial.Work{Measured: r.Load.Requests, Due: r.Load.Requests > 0}
+		s.Work = trial.Work{Warmup: r.Load.WarmupRequests, Measured: r.Load.Requests, Due: r.Load.Requests > 0}
 	} else if s.Duration == 0 {
 		s.Duration = defaultSettle
 	}
@@ -359,6 +404,8 @@ func (r Run) loader() (*load.HTTP, error) {
 		return nil, errors.New("load: give duration")
 	case r.Load.Requests < 0:
 		return nil, fmt.Errorf("load: requests %d: give how many end the load, or 0", r.Load.Requests)
+	case r.Load.WarmupRequests < 0 || r.Load.WarmupRequests > 0 && r.Load.Warmup == 0:
+		return nil, fmt.Errorf("load: warmupRequests %d: give how many end the warm-up, and in warmup how long it may take", r.Load.WarmupRequests)
 	}
 	return &load.HTTP{Plan: load.Plan{Targets: targets, Concurrency: c, Rate: r.Load.Rate, Timeout: load.RequestTimeout}}, nil
 }

@@ -107,3 +107,41 @@ func (j *jvm) NativeMemory(ctx context.Context) (map[string]int64, error) {
 	}
 	return committed, nil
 }
+
+// Asked is a Process of this machine whose JVM can be asked for more.
+type Asked interface {
+	// Objects makes a full collection and lists what is left of the heap by class, the
+	// largest classes.
+	Objects(ctx context.Context) (*attach.Histogram, error)
+	// ThreadNames are the names of all threads, as the kernel has them: 15 bytes each.
+	ThreadNames(ctx context.Context) ([]string, error)
+}
+
+// mostClasses is how many classes are listed.
+const mostClasses = 2000
+
+// Objects asks the JVM for GC.class_histogram.
+func (j *jvm) Objects(ctx context.Context) (h *attach.Histogram, err error) {
+	target, err := processes.Find(j.proc, j.pid)
+	if err != nil {
+		return nil, err
+	}
+	err = attach.Ask(ctx, j.proc, target, "GC.class_histogram", func(answer io.Reader) (err error) {
+		h, err = attach.ParseHistogram(answer, mostClasses)
+		return err
+	})
+	return h, err
+}
+
+// ThreadNames reads /proc/PID/task.
+func (j *jvm) ThreadNames(ctx context.Context) ([]string, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	clocks, _, err := j.proc.ThreadClocks(j.pid, func(int) bool { return false })
+	out := make([]string, len(clocks))
+	for i, c := range clocks {
+		out[i] = c.Name
+	}
+	return out, err
+}

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"fmt"
+
+	"tare.dev/tare/internal/lab"
+)
+
+// version is the unchanged service, or one with a known change.
+type version struct {
+	// kind is what holds more, "" for the unchanged one, "spin" where it is slower alone.
+	kind string
+	// percent is how much more of what the whole process has of it, or how much slower.
+	percent float64
+}
+
+func (v version) name() string {
+	if v.kind == "" {
+		return "base"
+	}
+	return fmt.Sprintf("%s+%g%%", v.kind, v.percent)
+}
+
+func (v version) runs() int {
+	if v.kind == "" {
+		return baseRuns
+	}
+	return changeRuns
+}
+
+// kind is what may hold more.
+type kind struct {
+	// name is what the service is told, measure what is bounded.
+	name, measure string
+	// held is what the unchanged version is told to hold, total what the measure is then
+	// in the same unit.
+	held, total float64
+	// also are measures that hold the same memory.
+	also []string
+}
+
+// kinds are all that may hold more.
+var kinds = []kind{
+	{"heap", "heap-live", 40000, 43000, []string{"java-heap"}},
+	{"classes", "metaspace", 2400, 3200, []string{"class-space", "classes"}},
+	{"threads", "thread-stacks", 200, 215, []string{"threads"}},
+	{"direct", "direct", 20480, 20512, []string{"malloc"}},
+	{"malloc", "malloc", 20480, 58000, nil},
+}
+
+// spin is how long a request of the unchanged version spins, in microseconds.
+const spin = 200
+
+// percents are the changes, those first that the figures are of.
+var percents = []float64{5, 2, 10, 1, 0.5}
+
+// slower are the changes of speed alone.
+var slower = []float64{5, 10, 20, 50, 100}
+
+// order is in which order versions are recorded, group by group.
+func order() [][]version {
+	out := [][]version{{{}}}
+	for i, p := range percents {
+		var group []version
+		for _, k := range kinds {
+			group = append(group, version{k.name, p})
+		}
+		out = append(out, group)
+		if i == 1 {
+			var speed []version
+			for _, p := range slower {
+				speed = append(speed, version{"spin", p})
+			}
+			out = append(out, speed)
+		}
+	}
+	return out
+}
+
+// run is how a version is run.
+func (v version) run() lab.Run {
+	args := []string{"Subject", "{port}"}
+	for _, k := range kinds {
+		held := k.held
+		if k.name == v.kind {
+			held += k.total * v.percent / 100
+		}
+		args = append(args, fmt.Sprintf("%s=%.0f", k.name, held))
+	}
+	spins := float64(spin)
+	if v.kind == "spin" {
+		spins *= 1 + v.percent/100
+	}
+	return lab.Run{
+		Options: []string{"-Xmx128m", "-XX:+UseSerialGC", "-Dsun.net.httpserver.nodelay=true", "-cp", "."},
+		Command: append(args, fmt.Sprintf("spin=%.0f", spins)),
+		Limit:   "512m",
+		Ready:   "tcp:{port}",
+		Load: &lab.Load{URLs: []string{"http://127.0.0.1:{port}/"}, Concurrency: 4, Warmup: lab.Duration(minute), WarmupRequests: 500,
+			Requests: 1500, Duration: lab.Duration(minute)},
+	}
+}

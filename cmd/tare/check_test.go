@@ -1,0 +1,232 @@
+package main
+
+import (
+	"encoding/json"
+	"encoding/xml"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"tare.dev/tare/internal/budget"
+	"tare.dev/tare/internal/check"
+	"tare.dev/tare/internal/testkit/jvmtest"
+)
+
+// repository is a folder of git in which a budget of the bench's subject lies, committed.
+func repository(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	java := jvmtest.Java(t, 21)
+	source, err := os.ReadFile(filepath.Join(jvmtest.Root(t), "bench", "check", "subject", "Subject.java"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, filepath.Join(dir, "Subject.java"), string(source))
+	put(t, filepath.Join(dir, ".gitignore"), "classes\n*.json*\n")
+	put(t, filepath.Join(dir, budget.FileName), fmt.Sprintf(`# The budget of a test.
+build: %s -nowarn -d classes Subject.java
+run:
+  jdk: %s
+  options: [-Xmx32m, -XX:+UseSerialGC, -Dsun.net.httpserver.nodelay=true, -cp, classes]
+  command: [Subject, "{port}", heap=4000, direct=20480, threads=8]
+  ready: tcp:{port}
+  limit: 256m
+  load: {urls: ["http://127.0.0.1:{port}/"], concurrency: 2, requests: 200, duration: 30s}
+runs: 4
+mostRuns: 8
+most:
+  needed: 250MiB # far above
+growth:
+  direct: 3%%
+  heap-live: 10%%
+`, filepath.Join(filepath.Dir(java), "javac"), java))
+	gitIn(t, dir, "init", "-q")
+	gitIn(t, dir, "add", "-A")
+	gitIn(t, dir, "-c", "user.name=test", "-c", "user.email=test@example.com", "commit", "-qm", "one")
+	return dir
+}
+
+func put(t *testing.T, name, text string) {
+	t.Helper()
+	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func gitIn(t *testing.T, dir string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command("git", args...)
+	cmd.Dir = dir
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("git %q: %v\n%s", args, err, out)
+	}
+	return string(out)
+}
+
+// The same version passes; one with a fifth more of direct memory fails, its owner is named,
+// and what was accepted for it holds. Nothing is left behind.
+func TestCheck(t *testing.T) {
+	dir := repository(t)
+	file := filepath.Join(dir, budget.FileName)
+	kept, trend := filepath.Join(dir, "r.json"), filepath.Join(dir, "trend.jsonl")
+	code, out, errs := tareRun(t, "check", "--budget", file, "--base", "HEAD", "--result", kept, "--record", trend)
+	if code != exitOK || !strings.Contains(out, "All bounds hold.") {
+		t.Fatalf("the same version: %d\n%s%s", code, out, errs)
+	}
+	passed := resultIn(t, kept)
+	if passed.Verdict != check.Passed || len(passed.Findings) != 3 || len(passed.Base.Runs) < 4 {
+		t.Fatalf("%+v", passed)
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, file, strings.Replace(string(text), "direct=20480, threads=8", "direct=24576, threads=11", 1))
+	failed := filepath.Join(dir, "failed.json")
+	code, out, errs = tareRun(t, "check", "--budget", file, "--base", kept, "--format", "markdown", "--result", failed, "--record", trend)
+	if code != exitOverBudget {
+		t.Fatalf("a fifth more: %d\n%s%s", code, out, errs)
+	}
+	for _, want := range []string{"direct grew by 4.0 MiB", "Who grew: direct", "malloc: direct buffers"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	r := resultIn(t, failed)
+	for _, f := range r.Findings {
+		if (f.Verdict == check.Failed) != (f.Measure == "direct") {
+			t.Errorf("%s: %s", f.Measure, f.Verdict)
+		}
+	}
+	names := map[string]check.Growth{}
+	for _, g := range r.Grew {
+		names[string(g.Kind)+" "+g.Name] = g
+	}
+	if g := names["threads worker-N"]; g.Base != 8 || g.Head != 11 {
+		t.Errorf("threads: %+v", g)
+	}
+	if g, ok := names["owner malloc"]; !ok || g.Change() < 3<<20 {
+		t.Errorf("owner: %+v", g)
+	}
+	if worktrees := gitIn(t, dir, "worktree", "list"); strings.Count(worktrees, "\n") != 1 {
+		t.Errorf("left behind: %s", worktrees)
+	}
+	for _, c := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{[]string{"check", "--budget", file, "--base", failed}, exitUsage, "only what passed becomes a base"},
+		{[]string{"check", "accept", "--budget", file, kept, "--reason", "x"}, exitUsage, "is of another budget"},
+		{[]string{"check", "accept", "--budget", file, failed}, exitUsage, "--reason: say"},
+		{[]string{"check", "accept", "--budget", file, failed, "--reason", "a larger buffer"}, exitOK, "direct: 4.0MiB"},
+		{[]string{"check", "trend", trend}, exitOK, "1 commits"},
+		{[]string{"check", "trend", trend, "--html", filepath.Join(dir, "trend.html")}, exitOK, ""},
+	} {
+		if code, out, errs := tareRun(t, c.args...); code != c.code || !strings.Contains(out+errs, c.want) {
+			t.Errorf("%q: %d\n%s%s", c.args, code, out, errs)
+		}
+	}
+	after, err := os.ReadFile(file)
+	if err != nil || !strings.Contains(string(after), "250MiB # far above") || !strings.Contains(string(after), "reason: 'a larger buffer'") {
+		t.Errorf("%v\n%s", err, after)
+	}
+}
+
+func resultIn(t *testing.T, name string) *check.Result {
+	t.Helper()
+	f, err := os.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	r, err := check.ReadResult(f, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// recorded is a result of which one bound failed and one is not known.
+func recorded() *check.Result {
+	side := func(v float64) check.Side {
+		return check.Side{Name: "it", Runs: []check.Run{{Took: time.Second, Values: check.Values{"needed": v}}}}
+	}
+	base := side(100 << 20)
+	return &check.Result{Schema: check.Schema, Verdict: check.Failed, Head: side(110 << 20), Base: &base,
+		Findings: []check.Finding{
+			{Measure: "needed", Unit: "bytes", Growth: true, Value: check.Interval{Center: 10 << 20, Low: 9 << 20, High: 11 << 20}, Limit: 1 << 20, Resolution: 1 << 20, Verdict: check.Failed},
+			{Measure: "malloc", Unit: "bytes", Growth: true, Verdict: check.Unknown, Why: "too <noisy>\x1b"},
+			{Measure: "start", Unit: "seconds", Verdict: check.Passed},
+		},
+		Grew: []check.Growth{{Kind: check.KindClass, Name: "a.B<x>", Head: 9 << 20}}}
+}
+
+func TestCheckFormats(t *testing.T) {
+	for format, want := range map[string]string{"text": "a.B<x>", "markdown": "needed grew by 10.0 MiB", "json": `"schema": "tare.check/1"`, "junit": `failures="1" errors="1"`} {
+		var out strings.Builder
+		if err := checkFormats[format](&out, recorded()); err != nil || !strings.Contains(out.String(), want) || strings.Contains(out.String(), "\x1b") {
+			t.Errorf("%s: %v\n%s", format, err, out.String())
+		}
+		switch format {
+		case "json":
+			if !json.Valid([]byte(out.String())) {
+				t.Errorf("no JSON: %s", out.String())
+			}
+		case "junit":
+			var v struct {
+				Cases []struct {
+					Name string `xml:"name,attr"`
+				} `xml:"testcase"`
+			}
+			if err := xml.Unmarshal([]byte(out.String()), &v); err != nil || len(v.Cases) != 3 || v.Cases[0].Name != "needed growth" {
+				t.Errorf("%v, %+v", err, v)
+			}
+		}
+	}
+}
+
+// Bad input is told by one line and the next step, before anything is built or started.
+func TestCheckBadInput(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	run := "run: {command: [-jar, app.jar], ready: 'tcp:1'}\n"
+	put(t, "growth.yaml", run+"growth: {needed: 2%}\n")
+	put(t, "most.yaml", run+"most: {needed: 2MiB}\n")
+	put(t, "wrong.yaml", run+"most: {needed: 2MiB}\nmoore: {}\n")
+	put(t, "few.yaml", run+"most: {needed: 2MiB}\nruns: 2\n")
+	put(t, "other.json", `{"schema":"tare.fit/1"}`+"\n")
+	put(t, "broken.json", `{"schema":"tare.check/1","verdict":"broken","error":"the check did not end"}`)
+	for _, c := range []struct {
+		args []string
+		want []string
+	}{
+		{[]string{"check"}, []string{"tare.budget.yaml", "docs/check.md"}},
+		{[]string{"check", "--budget", "wrong.yaml"}, []string{"[3:1] unknown field \"moore\"", "^"}},
+		{[]string{"check", "--budget", "few.yaml"}, []string{"[3:7] runs 2: give 4 to 100"}},
+		{[]string{"check", "--budget", "growth.yaml"}, []string{"there is no base", "--base origin/main"}},
+		{[]string{"check", "--budget", "most.yaml", "--base", "HEAD"}, []string{"bounds no growth"}},
+		{[]string{"check", "--budget", "growth.yaml", "--base", "none.json"}, []string{"none.json"}},
+		{[]string{"check", "--budget", "growth.yaml", "--base", "other.json"}, []string{"no result of schema tare.check/1"}},
+		{[]string{"check", "--budget", "most.yaml", "--format", "sarif"}, []string{"give text, json, markdown or junit"}},
+		{[]string{"check", "accept"}, []string{"tare check --result"}},
+		{[]string{"check", "accept", "broken.json", "--budget", "most.yaml", "--reason", "x"}, []string{"is of another budget"}},
+		{[]string{"check", "trend", "none.jsonl"}, []string{"none.jsonl"}},
+		{[]string{"check", "trend", "other.json"}, []string{"other.json"}},
+	} {
+		code, out, errs := tareRun(t, c.args...)
+		if code != exitUsage || out != "" {
+			t.Errorf("%q: exit code %d, %q", c.args, code, out)
+		}
+		for _, want := range c.want {
+			if !strings.Contains(errs, want) {
+				t.Errorf("%q: %q, want %q", c.args, errs, want)
+			}
+		}
+	}
+}
