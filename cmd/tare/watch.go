@@ -111,7 +111,9 @@ func watchLedger(ctx context.Context, in io.Reader, out io.Writer, name string, 
 	defer cancel()
 	ticker := time.NewTicker(opts.interval)
 	defer ticker.Stop()
-	s := &watch.Session{Weigh: watch.OfLedger(r, p, linux.NewFS("/proc"), ticker.C), Count: opts.count}
+	always := make(chan time.Time) // what the ledger has already waits for no tick
+	close(always)
+	s := &watch.Session{Weigh: watch.OfLedger(r, p, linux.NewFS("/proc"), ticker.C), Ticks: always, Count: opts.count}
 	if screen, ok := terminals(in, out); ok {
 		return ledgerReadError(watch.Screen(ctx, in, out, s, 0, "", document.StyleFor(screen)))
 	}

@@ -52,8 +52,7 @@ func Of(proc linux.FS, target *process.Target, full bool) WeighFunc {
 // Session is a series of footprints of one JVM, one at each tick.
 type Session struct {
 	Weigh WeighFunc
-	// Ticks says when to weigh; the first footprint waits for none. Nil is when Weigh
-	// has the next one.
+	// Ticks says when to weigh; the first footprint waits for none.
 	Ticks <-chan time.Time
 	// Count is how many footprints are taken; 0 is without an end.
 	Count int
@@ -73,7 +72,7 @@ func (s *Session) Next(ctx context.Context) (*footprint.Footprint, error) {
 	if s.Count > 0 && s.done == s.Count {
 		return nil, io.EOF
 	}
-	if s.done > 0 && s.Ticks != nil {
+	if s.done > 0 {
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()
