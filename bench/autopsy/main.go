@@ -81,22 +81,12 @@ func run(java, budget string) error {
 	return results.Write("autopsy", "Why JVMs ended, as made and as found", "make bench-autopsy", text(done, budget))
 }
 
-// makeAll makes the ends that are left beside an agent.
+// makeAll makes the ends that are left.
 func makeAll(java, budget string, left []cell, done map[string]outcome, kept *records.File) error {
-	dir, err := os.MkdirTemp("", "tare-bench-autopsy-")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(dir)
-	agent := exec.Command("bin/tare", "agent", "--ledger", dir, "--budget", budget)
-	agent.Stderr = os.Stderr
-	if err := agent.Start(); err != nil {
-		return err
-	}
 	for _, c := range left {
-		o, err := one(java, dir, c)
+		o, err := watched(java, budget, c)
 		if err != nil {
-			return errors.Join(fmt.Errorf("%s: %w", c.name, err), agent.Process.Signal(unix.SIGTERM), agent.Wait())
+			return fmt.Errorf("%s: %w", c.name, err)
 		}
 		fmt.Fprintf(os.Stderr, "%-45s %-20s %-9s grew %-15s %.2f s, %.0f %%\n", c.name, o.Verdict, o.Sure, o.Grew, o.Age, 100*o.Seen)
 		if err := kept.Append(o); err != nil {
@@ -104,7 +94,24 @@ func makeAll(java, budget string, left []cell, done map[string]outcome, kept *re
 		}
 		done[c.name] = o
 	}
-	return errors.Join(agent.Process.Signal(unix.SIGTERM), agent.Wait())
+	return nil
+}
+
+// watched makes one end beside an agent of its own: one with its defaults has a minute's
+// budget saved when a JVM that it watches comes near its end, and not that of a machine on
+// which four JVMs a minute are killed.
+func watched(java, budget string, c cell) (o outcome, err error) {
+	dir, err := os.MkdirTemp("", "tare-bench-autopsy-")
+	if err != nil {
+		return o, err
+	}
+	defer os.RemoveAll(dir)
+	agent := exec.Command("bin/tare", "agent", "--ledger", dir, "--budget", budget)
+	if err := agent.Start(); err != nil {
+		return o, err
+	}
+	o, err = one(java, dir, c)
+	return o, errors.Join(err, agent.Process.Signal(unix.SIGTERM), agent.Wait())
 }
 
 // one makes one end, and its autopsy.
@@ -246,7 +253,7 @@ func text(done map[string]outcome, budget string) string {
 		l, _ := strconv.ParseFloat(o.Load, 64)
 		loads = append(loads, l)
 	}
-	fmt.Fprintf(&b, "%d JVMs of JDK 17 (Serial, interpreted) ended in %d ways beside one `tare agent --budget %s` that watched all JVMs of the machine: growth to the limit of 256 MiB (128 at 5 MiB/s), told every tenth of a second; signals, errors and exits. Control groups of version 1. Load of the machine (1 minute) while it ran: median %.0f, at most %.0f, on 2 processors: others worked on it.\n\n", len(all), len(all), budget, results.Median(loads), slices.Max(loads))
+	fmt.Fprintf(&b, "%d JVMs of JDK 17 (Serial, interpreted) ended in %d ways, each beside a `tare agent --budget %s` that was started anew and watched all JVMs of the machine: growth to the limit of 256 MiB (128 at 5 MiB/s), told every tenth of a second; signals, errors and exits. Control groups of version 1. Load of the machine (1 minute) while it ran: median %.0f, at most %.0f, on 2 processors: others worked on it.\n\n", len(all), len(all), budget, results.Median(loads), slices.Max(loads))
 	fmt.Fprintf(&b, "| | right | of |\n|---|---:|---:|\n| verdicts, ledger and kernel's log | %d | %d |\n| verdicts, ledger alone | %d | %d |\n| verdicts, kernel's log alone, of kills for memory | %d | %d |\n| what grew most, where something grew | %d | %d |\n\n", right, len(all), rightLedger, len(all), byLog, kills, grew, grows)
 	b.WriteString("Not among them: the machine's own limit, and control groups of version 2; of the latter a test has three in a virtual machine (TestKillsOnV2), and the corpus of logs has both. At 1000 MiB/s a JVM may be killed between two looks: what grew is then not known, and the autopsy says so.\n\n")
 	b.WriteString("## The last footprint\n\nBy the speed of growth: how old the last footprint was when the kernel killed, by its log, and how much of the limit it saw. Goal: a median of at most 1 s and 90 % up to 50 MiB/s.\n\n| MiB/s | kills | age, median (least, most) | saw, median (least, most) | goal |\n|---:|---:|---:|---:|---|\n")

@@ -14,6 +14,7 @@ import (
 func newDiffCommand() *cobra.Command {
 	var asJSON, markdown bool
 	var in container
+	var kept ledgerMoments
 	cmd := &cobra.Command{
 		Use:   "diff A B",
 		Short: "What changed between two footprints",
@@ -25,11 +26,19 @@ a file that tare weigh --json or tare watch --record wrote, of which the last
 whole line counts; - is one on standard input. A JVM is named by PID, main class
 or jar, and weighed now; with --container, B is the JVM of that container.
 
+With --ledger, one JVM is named, as for tare autopsy, and two moments of it are compared,
+as tare agent weighed it: the last footprint by --from, and the one by --to. A moment is
+a time (RFC 3339, or 15:04, 15:04:05 of the last footprint's day) or how long before the
+last footprint. Left out, they are the first and the last footprint.
+
 The exit code is 0 whether they differ or not.`,
 		Example: `  tare weigh app.jar --json > before.json
-  tare diff before.json app.jar`,
-		Args: func(_ *cobra.Command, args []string) error {
+  tare diff before.json app.jar
+  tare diff --ledger /var/lib/tare/ledger app.jar --from 30m`,
+		Args: func(cmd *cobra.Command, args []string) error {
 			switch {
+			case kept.given(cmd):
+				return kept.check(args, in)
 			case in != "" && len(args) != 1:
 				return &exitError{exitUsage, errors.New("diff --container compares one footprint with the container's JVM\nfor example: tare diff before.json --container web")}
 			case in == "" && len(args) != 2:
@@ -40,31 +49,41 @@ The exit code is 0 whether they differ or not.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return diff(cmd.Context(), cmd.OutOrStdout(), cmd.InOrStdin(), args, in, asJSON, markdown)
+			var d *report.Diff
+			var err error
+			if kept.dir != "" {
+				d, err = kept.compare(args[0])
+			} else {
+				d, err = diff(cmd.Context(), cmd.InOrStdin(), args, in)
+			}
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return writeJSON(cmd.OutOrStdout(), d)
+			}
+			return show(cmd.OutOrStdout(), d.Document(), markdown)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON (schema "+report.DiffSchema+")")
 	cmd.Flags().BoolVar(&markdown, "markdown", false, "write Markdown, for an issue or a pull request")
 	oneOf(cmd, "json", "markdown")
+	kept.flags(cmd)
 	in.flag(cmd)
 	return cmd
 }
 
-func diff(ctx context.Context, w io.Writer, stdin io.Reader, from []string, in container, asJSON, markdown bool) error {
+func diff(ctx context.Context, stdin io.Reader, from []string, in container) (*report.Diff, error) {
 	var both [2]*footprint.Footprint
 	var err error
 	if both[0], err = footprintOf(ctx, stdin, "", from[0]); err != nil {
-		return err
+		return nil, err
 	}
 	if both[1], err = footprintOf(ctx, stdin, in, from[1:]...); err != nil {
-		return err
+		return nil, err
 	}
 	if in != "" {
 		from = append(from, "container "+string(in))
 	}
-	d := report.Compare(from[0], both[0], from[1], both[1])
-	if asJSON {
-		return writeJSON(w, d)
-	}
-	return show(w, d.Document(), markdown)
+	return report.Compare(from[0], both[0], from[1], both[1]), nil
 }

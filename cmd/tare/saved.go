@@ -2,12 +2,15 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strings"
 
+	"tare.dev/tare/internal/autopsy"
 	"tare.dev/tare/internal/footprint"
+	"tare.dev/tare/internal/ledger"
 	"tare.dev/tare/internal/linux"
 )
 
@@ -31,6 +34,35 @@ func footprintOf(ctx context.Context, stdin io.Reader, c container, args ...stri
 		return nil, targetError(err)
 	}
 	return f, nil
+}
+
+// inLedger opens the ledger in a folder, and finds the JVM in it that a name means. It
+// has a footprint.
+func inLedger(dir, name string) (*ledger.Reader, ledger.Process, error) {
+	r, err := ledger.OpenReader(dir)
+	if err != nil {
+		return nil, ledger.Process{}, ledgerReadError(err)
+	}
+	all, _, err := r.Processes()
+	if err != nil {
+		return nil, ledger.Process{}, ledgerReadError(err)
+	}
+	p, found := autopsy.Choose(all, name)
+	if !found {
+		return nil, p.Process, &exitError{exitTarget, fmt.Errorf("the ledger %s has no JVM %.100q\nlist what ended with: tare autopsy --since 24h --ledger %s; what lives with: tare weigh --list", dir, name, dir)}
+	}
+	if _, err := r.At(p.Process, p.Last); err != nil {
+		return nil, p.Process, footprintError(p.Process, err)
+	}
+	return r, p.Process, nil
+}
+
+// footprintError adds the next step where a ledger has no footprint of a JVM.
+func footprintError(p ledger.Process, err error) error {
+	if !errors.Is(err, ledger.ErrNoFootprint) {
+		return ledgerReadError(err)
+	}
+	return &exitError{exitTarget, fmt.Errorf("the ledger has %w of process %d (%s) by then\na JVM is weighed first when it is 3 s old, and the oldest footprints of a full ledger are gone", err, p.ID.PID, linux.Printable(p.Name))}
 }
 
 // isSaved says that a name is that of a saved footprint or a record. Only its

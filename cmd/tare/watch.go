@@ -19,6 +19,7 @@ type watchOptions struct {
 	interval time.Duration
 	count    int
 	record   string
+	ledger   string
 	from     container
 }
 
@@ -38,14 +39,20 @@ Keys: q quits, p pauses the picture (a record goes on). The watch ends with the
 JVM, and leaves the last picture; the exit code is then 0.
 
 With --record each footprint is appended to a file as one line of JSON, which
-tare diff reads. What was recorded stays readable when tare is killed.`,
+tare diff reads. What was recorded stays readable when tare is killed.
+
+With --ledger it tells what tare agent weighed, also of a JVM that is gone: first what
+the ledger has, then what comes. The JVM may be named as for tare autopsy.`,
 		Example: `  tare watch app.jar
   tare watch 4242 --interval 10s --record app.jsonl
-  tare watch app.jar --count 60 | tee app.log`,
+  tare watch app.jar --count 60 | tee app.log
+  tare watch app.jar --ledger /var/lib/tare/ledger`,
 		Args: func(_ *cobra.Command, args []string) error {
 			switch {
 			case !opts.from.enough(len(args)):
 				return &exitError{exitUsage, errors.New("watch takes one JVM: a PID, a main class, a jar's name or --container NAME\nlist the JVMs on this machine with: tare weigh --list")}
+			case opts.ledger != "" && (opts.from != "" || opts.record != ""):
+				return usageError(errors.New("--ledger tells what an agent weighed: leave out --record, and name the JVM of a container without --container"))
 			case opts.interval < minInterval:
 				return &exitError{exitUsage, fmt.Errorf("--interval %s is less than %s", opts.interval, minInterval)}
 			case opts.count < 0:
@@ -60,12 +67,16 @@ tare diff reads. What was recorded stays readable when tare is killed.`,
 	cmd.Flags().DurationVar(&opts.interval, "interval", time.Second, "time between two weighings")
 	cmd.Flags().IntVar(&opts.count, "count", 0, "end after so many weighings; 0 is without an end")
 	cmd.Flags().StringVar(&opts.record, "record", "", "append each footprint to this `file` as a line of JSON")
+	cmd.Flags().StringVar(&opts.ledger, "ledger", "", "tell what tare agent keeps in the ledger in this `folder`")
 	opts.from.flag(cmd)
 	return cmd
 }
 
 func runWatch(ctx context.Context, in io.Reader, out io.Writer, args []string, opts watchOptions) error {
 	defer letGarbageLie(watchGC)()
+	if opts.ledger != "" {
+		return watchLedger(ctx, in, out, args[0], opts)
+	}
 	proc := linux.NewFS("/proc")
 	target, err := opts.from.resolve(ctx, proc, args)
 	if err != nil {
@@ -88,6 +99,25 @@ func runWatch(ctx context.Context, in io.Reader, out io.Writer, args []string, o
 	}
 	cancel() // so that Close need not wait for a tick
 	return targetError(errors.Join(err, s.Close()))
+}
+
+// watchLedger tells what an agent weighed of a JVM.
+func watchLedger(ctx context.Context, in io.Reader, out io.Writer, name string, opts watchOptions) error {
+	r, p, err := inLedger(opts.ledger, name)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ticker := time.NewTicker(opts.interval)
+	defer ticker.Stop()
+	always := make(chan time.Time) // what the ledger has already waits for no tick
+	close(always)
+	s := &watch.Session{Weigh: watch.OfLedger(r, p, linux.NewFS("/proc"), ticker.C), Ticks: always, Count: opts.count}
+	if screen, ok := terminals(in, out); ok {
+		return ledgerReadError(watch.Screen(ctx, in, out, s, 0, "", document.StyleFor(screen)))
+	}
+	return ledgerReadError(watch.Lines(ctx, out, s))
 }
 
 // terminals says whether a live view can be shown and answer to keys.

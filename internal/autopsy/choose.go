@@ -35,10 +35,8 @@ func (s Sources) Find(name string) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	for i := range all {
-		if matches(&all[i].Process, name) {
-			return s.examine(all[i])
-		}
+	if p, found := Choose(all, name); found {
+		return s.examine(p)
 	}
 	pid, err := strconv.Atoi(name)
 	if k := s.lastKill(func(k *kernellog.Kill) bool {
@@ -47,6 +45,17 @@ func (s Sources) Find(name string) (*Report, error) {
 		return s.ofKill(k), nil
 	}
 	return nil, fmt.Errorf("%.100q: %w", name, ErrNotFound)
+}
+
+// Choose chooses of the JVMs of a ledger, the one last seen first, that which a name
+// means, as for Find.
+func Choose(all []ledger.Summary, name string) (ledger.Summary, bool) {
+	for i := range all {
+		if matches(&all[i].Process, name) {
+			return all[i], true
+		}
+	}
+	return ledger.Summary{}, false
 }
 
 // Last makes the autopsy of what ended last: of the JVMs of the ledger, or, without
@@ -120,18 +129,7 @@ func matches(p *ledger.Process, name string) bool {
 }
 
 // lives says that the process still runs.
-func (s Sources) lives(p ledger.Process) bool {
-	birth, err := s.Proc.Birth(p.ID.PID)
-	return err == nil && !birth.Ended && birth.StartTicks == p.ID.StartTicks && s.bootID() == p.ID.Boot
-}
-
-func (s Sources) bootID() string {
-	boot, err := s.Proc.BootID()
-	if err != nil {
-		return ""
-	}
-	return boot
-}
+func (s Sources) lives(p ledger.Process) bool { return p.ID.Lives(s.Proc) }
 
 func (s Sources) examine(p ledger.Summary) (*Report, error) {
 	in := Input{Process: p.Process, Log: s.Log, LogBoot: s.LogBoot, Crash: s.Crash}

@@ -117,7 +117,8 @@ type Child struct {
 	Children       []Child `json:"children,omitempty"`
 }
 
-func newChild(id string, resident int64) Child {
+// NewChild is the part that an id names, with what is resident of it.
+func NewChild(id string, resident int64) Child {
 	return Child{ID: id, Name: partName(id), ResidentBytes: resident}
 }
 

@@ -267,7 +267,7 @@ func (s *scan) nameMalloc(f *Footprint) {
 	}
 	kept := residentIn(free, s.runs, s.layout.page)
 	s.malloc.nameUsed(r.Children)
-	keptPart := newChild(PartFreeMalloc, min(kept, r.ResidentBytes))
+	keptPart := NewChild(PartFreeMalloc, min(kept, r.ResidentBytes))
 	r.Arenas, r.UsedBytes = len(s.malloc.arenas), &used
 	if s.malloc.cut() {
 		keptPart.How, r.UsedBytes = Heuristic, nil
@@ -309,14 +309,14 @@ func setUsed(children []Child, used map[string]int64) {
 
 // count adds a child of which the JVM counts what is allocated.
 func (r *Row) count(id string, bytes int64) {
-	c := newChild(id, min(bytes, r.ResidentBytes))
+	c := NewChild(id, min(bytes, r.ResidentBytes))
 	c.How = Counted
 	r.Children = append(r.Children, c)
 }
 
 // malloc is what is allocated by malloc, by use, as a child of a row.
 func (t *Tracking) malloc(row int64) Child {
-	all := newChild(PartTracked, 0)
+	all := NewChild(PartTracked, 0)
 	all.How = Counted
 	var sum int64
 	for _, c := range t.Categories {

@@ -10,21 +10,21 @@ import (
 func TestDecodeWithoutIDs(t *testing.T) {
 	parts := func(ids ...string) (out []Child) {
 		for _, id := range ids {
-			out = append(out, newChild(id, 1))
+			out = append(out, NewChild(id, 1))
 		}
 		return out
 	}
 	with := func(c Child, children ...Child) Child { c.Children = children; return c }
 	f := Footprint{Schema: Schema, Rows: []Row{
 		{Owner: JavaHeap, Children: parts(PartEden, PartFreeHeap, "humongous")},
-		{Owner: CodeCache, Children: []Child{with(newChild(PartJVMCode, 1), parts(partSegmentMap)...)}},
-		{Owner: ThreadStacks, Children: append(parts(PartGCThreads, partPrimordial), newChild(PartLargestThreads, 1))},
-		{Owner: CDS, Children: []Child{with(newChild(FilePart("classes.jsa"), 1), parts(partWritten, partClean)...)}},
+		{Owner: CodeCache, Children: []Child{with(NewChild(PartJVMCode, 1), parts(partSegmentMap)...)}},
+		{Owner: ThreadStacks, Children: append(parts(PartGCThreads, partPrimordial), NewChild(PartLargestThreads, 1))},
+		{Owner: CDS, Children: []Child{with(NewChild(FilePart("classes.jsa"), 1), parts(partWritten, partClean)...)}},
 		{Owner: Malloc, Children: []Child{
-			with(newChild(PartArenas, 1), parts(kindArena+":1", kindArena+":2")...), newChild(PartLargeChunks, 1), newChild(PartFreeMalloc, 1),
-			with(newChild(PartTracked, 1), parts(kindTracked+":Symbol", kindTracked+":old")...),
+			with(NewChild(PartArenas, 1), parts(kindArena+":1", kindArena+":2")...), NewChild(PartLargeChunks, 1), NewChild(PartFreeMalloc, 1),
+			with(NewChild(PartTracked, 1), parts(kindTracked+":Symbol", kindTracked+":old")...),
 		}},
-		{Owner: MappedFiles, Children: []Child{with(newChild(FilePart("libjvm.so"), 1), parts(partText, partData, partReadOnly, partZero)...), newChild(partShared, 1)}},
+		{Owner: MappedFiles, Children: []Child{with(NewChild(FilePart("libjvm.so"), 1), parts(partText, partData, partReadOnly, partZero)...), NewChild(partShared, 1)}},
 	}}
 	text, err := json.Marshal(f)
 	if err != nil {

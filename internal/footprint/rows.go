@@ -224,7 +224,7 @@ func splitArchives(r *Row, segs []segment, kinds []pages) {
 		c := &r.Children[i]
 		n, ok := private[c.ID]
 		if n = min(n, c.ResidentBytes); ok {
-			c.Children = []Child{newChild(partWritten, n), newChild(partClean, c.ResidentBytes-n)}
+			c.Children = []Child{NewChild(partWritten, n), NewChild(partClean, c.ResidentBytes-n)}
 		}
 	}
 }

@@ -29,7 +29,7 @@ func (s *scan) nameThreads(f *Footprint, segs []segment, counts []int64) {
 	}
 	var children []Child
 	for kind, n := range kinds {
-		children = append(children, newChild(kind, n))
+		children = append(children, NewChild(kind, n))
 	}
 	sortChildren(children)
 	var named []Child
@@ -45,7 +45,7 @@ func (s *scan) nameThreads(f *Footprint, segs []segment, counts []int64) {
 		}
 	}
 	if len(named) > 0 {
-		largest := newChild(PartLargestThreads, sum(named))
+		largest := NewChild(PartLargestThreads, sum(named))
 		largest.Children = named
 		children = append(children, largest)
 	}

@@ -114,8 +114,10 @@ func (r *Reader) Read(id ID, yield func(Record) bool) (Damage, error) {
 }
 
 // Since hands the records of all rings whose number is above after to yield, by
-// number, until yield returns false. It leaves out the copies of starts. Who collects
-// a ledger goes on with the last number that it has.
+// number, until yield returns false. It leaves out the copies of starts. It is for a ledger
+// that nobody writes to: rings are read one after the other, and a record that is written
+// meanwhile may come without one of a lower number. Who collects a ledger that is written
+// to follows it, see Writer.Follow.
 func (r *Reader) Since(after uint64, yield func(Record) bool) (Damage, error) {
 	var damage Damage
 	rings, err := list(r.dir)

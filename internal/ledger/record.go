@@ -10,6 +10,7 @@ import (
 
 	"tare.dev/tare/internal/doctor"
 	"tare.dev/tare/internal/footprint"
+	"tare.dev/tare/internal/linux"
 )
 
 // ID names a process for good: process ids are used again, and again after each
@@ -33,6 +34,16 @@ func (id ID) String() string {
 		return "machine"
 	}
 	return fmt.Sprintf("%s-%d-%d", id.Boot, id.PID, id.StartTicks)
+}
+
+// Lives says that the process still runs, on the machine of proc.
+func (id ID) Lives(proc linux.FS) bool {
+	birth, err := proc.Birth(id.PID)
+	if err != nil || birth.Ended || birth.StartTicks != id.StartTicks {
+		return false
+	}
+	boot, err := proc.BootID()
+	return err == nil && boot == id.Boot
 }
 
 // Process is what does not change of a JVM: what joins its records to the

@@ -46,8 +46,10 @@ func (m Model) Picture() string {
 // head says which JVM it is, and how it is watched.
 func (m Model) head() []string {
 	f := m.shown.last
-	state := fmt.Sprintf("%d threads · watched for %s, every %s", f.Threads,
-		f.Time.Sub(m.shown.first.Time).Round(time.Second), m.interval)
+	state := fmt.Sprintf("%d threads · watched for %s", f.Threads, f.Time.Sub(m.shown.first.Time).Round(time.Second))
+	if m.interval > 0 {
+		state += fmt.Sprintf(", every %s", m.interval)
+	}
 	switch {
 	case m.ended != "":
 		state += " · " + m.style.Strong(m.ended)
