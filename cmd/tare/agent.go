@@ -15,6 +15,7 @@ import (
 
 	"tare.dev/tare/internal/agent"
 	"tare.dev/tare/internal/collect"
+	"tare.dev/tare/internal/kube"
 	"tare.dev/tare/internal/ledger"
 	"tare.dev/tare/internal/linux"
 	"tare.dev/tare/internal/names"
@@ -24,6 +25,7 @@ import (
 
 type agentOptions struct {
 	ledger, size, budget, memory, metrics string
+	node                                  string
 	interval, weigh, during               time.Duration
 	// to is the hub's address, tokenFile and caFile what is needed for it.
 	to, tokenFile, caFile string
@@ -61,6 +63,7 @@ code 0. To see the JVMs of other users and of containers it must be root.`,
 	f.StringVar(&opts.to, "to", "", "send the ledger to the hub (tare serve) at this `URL`, such as https://hub:9275")
 	f.StringVar(&opts.tokenFile, "token-file", "", "`file` with the hub's token for this machine")
 	f.StringVar(&opts.caFile, "ca", "", "PEM `file` with the certificates that the hub's is signed with (default: the system's)")
+	f.StringVar(&opts.node, "kubernetes-node", "", "`name` of this node of a Kubernetes cluster: its API server is asked for the names of pods")
 	f.DurationVar(&opts.during, "for", 0, "end after this time; 0 is without an end")
 	return cmd
 }
@@ -162,15 +165,24 @@ func runAgent(ctx context.Context, errs io.Writer, opts agentOptions) error {
 		return ledgerError(err)
 	}
 	defer w.Close()
-	a, err := agent.New(agent.Config{
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	cfg := agent.Config{
 		Proc: linux.NewFS("/proc"), Ledger: w, Interval: opts.interval, WeighEvery: opts.weigh, Share: p.share, Version: names.Version,
 		Say: func(err error) { complain(errs, err) },
-	})
+	}
+	if opts.node != "" {
+		pods, err := podsOf(ctx, opts.node)
+		if err != nil {
+			return usageError(fmt.Errorf("--kubernetes-node: %w", err))
+		}
+		cfg.NameOf = pods.Of
+		go pods.Run(ctx, cfg.Say)
+	}
+	a, err := agent.New(cfg)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	if opts.during > 0 {
 		time.AfterFunc(opts.during, cancel)
 	}
@@ -187,6 +199,22 @@ func runAgent(ctx context.Context, errs io.Writer, opts agentOptions) error {
 	}
 	fmt.Fprintf(errs, "watching the JVMs of this machine; the ledger is %s\n", p.dir)
 	return a.Run(ctx)
+}
+
+// podsOf are the names of the pods of a node.
+func podsOf(ctx context.Context, node string) (*kube.Names, error) {
+	if !kube.ValidName(node) {
+		return nil, fmt.Errorf("%.100q is no name of a node", node)
+	}
+	config, err := kube.Load(kube.Options{})
+	if err != nil {
+		return nil, err
+	}
+	client, err := kube.New(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	return kube.NewNames(client, node), nil
 }
 
 // send sends the ledger until stop is called, when it sends what is left.
