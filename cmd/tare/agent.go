@@ -2,9 +2,12 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
+	"net"
+	"net/http"
 	"os"
 	"runtime/debug"
 	"strconv"
@@ -14,16 +17,20 @@ import (
 	"github.com/spf13/cobra"
 
 	"tare.dev/tare/internal/agent"
+	"tare.dev/tare/internal/autopsy"
 	"tare.dev/tare/internal/collect"
+	"tare.dev/tare/internal/kube"
 	"tare.dev/tare/internal/ledger"
 	"tare.dev/tare/internal/linux"
 	"tare.dev/tare/internal/names"
+	"tare.dev/tare/internal/nodes"
 	"tare.dev/tare/internal/remote"
 	"tare.dev/tare/internal/runner"
 )
 
 type agentOptions struct {
 	ledger, size, budget, memory, metrics string
+	node, serve, serveToken               string
 	interval, weigh, during               time.Duration
 	// to is the hub's address, tokenFile and caFile what is needed for it.
 	to, tokenFile, caFile string
@@ -61,6 +68,9 @@ code 0. To see the JVMs of other users and of containers it must be root.`,
 	f.StringVar(&opts.to, "to", "", "send the ledger to the hub (tare serve) at this `URL`, such as https://hub:9275")
 	f.StringVar(&opts.tokenFile, "token-file", "", "`file` with the hub's token for this machine")
 	f.StringVar(&opts.caFile, "ca", "", "PEM `file` with the certificates that the hub's is signed with (default: the system's)")
+	f.StringVar(&opts.node, "kubernetes-node", "", "`name` of this node of a Kubernetes cluster: its API server is asked for the names of pods")
+	f.StringVar(&opts.serve, "serve", "", "answer kubectl tare, and serve the metrics, by HTTPS at this `address`, such as :9276")
+	f.StringVar(&opts.serveToken, "serve-token-file", "", "`file` with the token that --serve asks for")
 	f.DurationVar(&opts.during, "for", 0, "end after this time; 0 is without an end")
 	return cmd
 }
@@ -74,6 +84,7 @@ type parsed struct {
 	size, memory int64
 	share        float64
 	hub          *collect.Client // nil without one
+	token        string          // that --serve asks for
 }
 
 func (o agentOptions) parse() (p parsed, err error) {
@@ -101,6 +112,14 @@ func (o agentOptions) parse() (p parsed, err error) {
 		return p, fmt.Errorf("--for %s is less than 0", o.during)
 	}
 	p.share = percent / 100
+	if (o.serve == "") != (o.serveToken == "") {
+		return p, errors.New("--serve and --serve-token-file go together")
+	}
+	if o.serve != "" {
+		if p.token, err = agentToken(o.serveToken, ""); err != nil {
+			return p, fmt.Errorf("--serve-token-file: %w", err)
+		}
+	}
 	p.hub, err = o.hub()
 	return p, err
 }
@@ -162,15 +181,24 @@ func runAgent(ctx context.Context, errs io.Writer, opts agentOptions) error {
 		return ledgerError(err)
 	}
 	defer w.Close()
-	a, err := agent.New(agent.Config{
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	cfg := agent.Config{
 		Proc: linux.NewFS("/proc"), Ledger: w, Interval: opts.interval, WeighEvery: opts.weigh, Share: p.share, Version: names.Version,
 		Say: func(err error) { complain(errs, err) },
-	})
+	}
+	if opts.node != "" {
+		pods, err := podsOf(ctx, opts.node)
+		if err != nil {
+			return usageError(fmt.Errorf("--kubernetes-node: %w", err))
+		}
+		cfg.NameOf = pods.Of
+		go pods.Run(ctx, cfg.Say)
+	}
+	a, err := agent.New(cfg)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	if opts.during > 0 {
 		time.AfterFunc(opts.during, cancel)
 	}
@@ -182,11 +210,52 @@ func runAgent(ctx context.Context, errs io.Writer, opts agentOptions) error {
 		defer agent.Serve(l, a.Metrics(w), func(err error) { complain(errs, err) })()
 		fmt.Fprintf(errs, "its own metrics are at http://%s/metrics\n", l.Addr())
 	}
+	if opts.serve != "" {
+		stop, err := serveNode(opts.serve, p, a.Metrics(w), cfg.Say)
+		if err != nil {
+			return usageError(fmt.Errorf("--serve: %w", err))
+		}
+		defer stop()
+	}
 	if p.hub != nil {
 		defer send(ctx, cancel, w, p.hub, opts.interval, errs)()
 	}
 	fmt.Fprintf(errs, "watching the JVMs of this machine; the ledger is %s\n", p.dir)
 	return a.Run(ctx)
+}
+
+// podsOf are the names of the pods of a node.
+func podsOf(ctx context.Context, node string) (*kube.Names, error) {
+	if !kube.ValidName(node) {
+		return nil, fmt.Errorf("%.100q is no name of a node", node)
+	}
+	config, err := kube.Load(kube.Options{})
+	if err != nil {
+		return nil, err
+	}
+	client, err := kube.New(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	return kube.NewNames(client, node), nil
+}
+
+// serveNode answers questions about this node's JVMs until stop is called.
+func serveNode(address string, p parsed, metrics http.Handler, say func(error)) (stop func(), err error) {
+	secure, err := nodes.Certificate(time.Now())
+	if err != nil {
+		return nil, err
+	}
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	proc := linux.NewFS("/proc")
+	h := nodes.NewHandler(nodes.Handler{Proc: proc, Dir: p.dir, Token: p.token, Metrics: metrics, Log: func(ctx context.Context, s *autopsy.Sources) {
+		// Without a log an autopsy says that it lacks one.
+		s.Log, s.LogBoot, _ = autopsyOptions{}.readLog(ctx, nil, proc)
+	}})
+	return agent.Serve(tls.NewListener(l, secure), h, say), nil
 }
 
 // send sends the ledger until stop is called, when it sends what is left.

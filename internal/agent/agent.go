@@ -13,6 +13,7 @@ import (
 
 	"tare.dev/tare/internal/doctor"
 	"tare.dev/tare/internal/footprint"
+	"tare.dev/tare/internal/kube"
 	"tare.dev/tare/internal/ledger"
 	"tare.dev/tare/internal/linux"
 	"tare.dev/tare/internal/process"
@@ -33,6 +34,9 @@ type Config struct {
 	Say func(error)
 	// Clock is the machine's when it is nil.
 	Clock Clock
+	// NameOf is what a cluster calls the pod and the container of a control group's path;
+	// nil where no cluster is asked. What is empty is not known yet.
+	NameOf func(path string) kube.Identity
 }
 
 // Clock tells times, and what the agent itself has taken.
@@ -240,6 +244,7 @@ func (a *Agent) begin(t *process.Target, up time.Duration) {
 		j.own = linux.MemoryGroup{Version: group.Version, Dir: group.Dirs[controller(group)]}
 	}
 	j.who = identify(a.cfg.Proc, a.boot, t, group, j.limit, a.cfg.Clock.Now(), a.cfg.Clock.Uptime())
+	a.name(j)
 	j.look, j.glance = up, up+latest
 	a.jvms[t.PID] = j
 	if a.alarms != nil {
@@ -247,6 +252,20 @@ func (a *Agent) begin(t *process.Target, up time.Duration) {
 		j.unsetEnd, _ = a.alarms.setEnd(t.PID, t.Birth)
 	}
 	a.tell(j)
+}
+
+// name gives a JVM the names of its pod and container, as soon as they are known.
+func (a *Agent) name(j *jvm) {
+	who := &j.who
+	if a.cfg.NameOf == nil || who.PodUID == "" || who.ContainerName != "" {
+		return
+	}
+	n := a.cfg.NameOf(who.Group.Path)
+	if n.Pod == "" || n.Pod == who.Pod && n.Container == "" {
+		return
+	}
+	who.Namespace, who.Pod, who.ContainerName = n.Namespace, n.Pod, n.Container
+	j.told = false
 }
 
 // tell writes the start of a JVM, or what more is known of it now.
@@ -302,6 +321,7 @@ func (a *Agent) look(j *jvm) {
 		j.who.Dir, j.who.Root, j.who.OwnRoot = filesOf(a.cfg.Proc, j.target.PID)
 		j.told = false
 	}
+	a.name(j)
 	if !j.told {
 		a.tell(j)
 	}

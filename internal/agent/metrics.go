@@ -3,6 +3,8 @@ package agent
 import (
 	"context"
 	"errors"
+	"io"
+	"log"
 	"net"
 	"net/http"
 	"os"
@@ -79,7 +81,7 @@ func (a *Agent) Metrics(w *ledger.Writer) http.Handler {
 
 // Serve serves h on l until stop is called; say is called with an error.
 func Serve(l net.Listener, h http.Handler, say func(error)) (stop func()) {
-	server := &http.Server{Handler: h, ReadTimeout: 5 * time.Second, WriteTimeout: 10 * time.Second, MaxHeaderBytes: 16 << 10}
+	server := &http.Server{Handler: h, ErrorLog: log.New(io.Discard, "", 0), ReadTimeout: 5 * time.Second, WriteTimeout: time.Minute, MaxHeaderBytes: 16 << 10}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

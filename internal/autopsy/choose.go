@@ -58,6 +58,32 @@ func Choose(all []ledger.Summary, name string) (ledger.Summary, bool) {
 	return ledger.Summary{}, false
 }
 
+// FindPod makes the autopsy of the JVM of a pod: of the one that ended last, or where none
+// has, of the one that runs. container may be empty. The error is ErrNotFound.
+func (s Sources) FindPod(namespace, pod, container string) (*Report, error) {
+	all, err := s.processes()
+	if err != nil {
+		return nil, err
+	}
+	var runs *ledger.Summary
+	for i := range all {
+		p := &all[i]
+		if p.Namespace != namespace || p.Pod != pod || container != "" && p.ContainerName != container {
+			continue
+		}
+		if p.Ended || !s.lives(p.Process) {
+			return s.examine(*p)
+		}
+		if runs == nil {
+			runs = p
+		}
+	}
+	if runs != nil {
+		return s.examine(*runs)
+	}
+	return nil, fmt.Errorf("pod %.253s of namespace %.253s: %w", pod, namespace, ErrNotFound)
+}
+
 // Last makes the autopsy of what ended last: of the JVMs of the ledger, or, without
 // one, of what the kernel killed.
 func (s Sources) Last() (*Report, error) {

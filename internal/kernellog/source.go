@@ -23,10 +23,29 @@ const kmsgRecord = 16 << 10
 func Kmsg() (*Events, error) {
 	fd, err := unix.Open("/dev/kmsg", unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
+		if text, none := syslog(); none == nil {
+			return Read(bytes.NewReader(text))
+		}
 		return nil, &os.PathError{Op: "open", Path: "/dev/kmsg", Err: err}
 	}
 	defer unix.Close(fd)
 	return Read(&kmsg{fd: fd})
+}
+
+// syslog reads the ring without the device, which containers have not (syslog(2),
+// SYSLOG_ACTION_READ_ALL and SYSLOG_ACTION_SIZE_BUFFER).
+func syslog() ([]byte, error) {
+	const readAll, sizeBuffer, most = 3, 10, 64 << 20
+	size, err := unix.Klogctl(sizeBuffer, nil)
+	if err != nil {
+		return nil, err
+	}
+	text := make([]byte, min(max(size, 1), most))
+	n, err := unix.Klogctl(readAll, text)
+	if err != nil {
+		return nil, err
+	}
+	return text[:n], nil
 }
 
 // kmsg reads records, each by one read(2), until there is no further one.

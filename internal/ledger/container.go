@@ -13,7 +13,7 @@ var (
 	// The kubelet names groups after the pod's UID: kubepods-burstable-podUID.slice,
 	// with underscores for hyphens, or kubepods/burstable/podUID. The UID of
 	// a static pod is a hash.
-	podUID = lazy.Regexp(`(?:^|[-/])pod([0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}|[0-9a-f]{32})(?:\.slice)?(?:/|$)`)
+	podUID = lazy.Regexp(`(?:^|[-/])pod([0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}|[0-9a-f]{32})(?:\.slice)?(?:[/:]|$)`)
 )
 
 // ContainerOf is the id of the container, and the UID of the pod, that the path of

@@ -18,7 +18,7 @@ func TestContainerOf(t *testing.T) {
 		"/machine.slice/libpod-" + id + ".scope/container": {id, ""},
 		"/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod" + strings.ReplaceAll(uid, "-", "_") + ".slice/cri-containerd-" + id + ".scope": {id, uid},
 		"/kubepods/besteffort/pod" + uid + "/" + id:                                           {id, uid},
-		"/system.slice/containerd.service/kubepods-pod" + uid + ".slice:cri-containerd:" + id: {id, ""},
+		"/system.slice/containerd.service/kubepods-pod" + uid + ".slice:cri-containerd:" + id: {id, uid},
 		"/kubepods/burstable/pod" + inner[:32] + "/crio-" + id:                                {id, inner[:32]},
 	} {
 		if c, p := ContainerOf(path); c != want[0] || p != want[1] {
