@@ -16,9 +16,8 @@ import (
 
 // clone makes a repository of the tree as it is now, with what is in no commit, in a new
 // folder. The same tree makes the same commit.
-func clone(t *testing.T, dir string) {
+func clone(t *testing.T, root, dir string) {
 	t.Helper()
-	root := jvmtest.Root(t)
 	git := func(args ...string) {
 		t.Helper()
 		cmd := exec.Command("git", append([]string{"-C", dir, "-c", "user.name=test", "-c", "user.email=test@localhost", "-c", "gc.auto=0"}, args...)...)
@@ -60,17 +59,18 @@ func clone(t *testing.T, dir string) {
 // The same tree in two folders makes the same bytes.
 func TestReproducible(t *testing.T) {
 	alone.Uses(t, "the Go tool")
+	root := jvmtest.Root(t)
 	var all [][]sum
 	var dirs []string
 	for _, name := range []string{"one", "another-folder"} {
 		dir := filepath.Join(t.TempDir(), name)
-		clone(t, dir)
+		clone(t, root, dir)
 		t.Chdir(dir)
-		r := release{version: names.Version, out: "out", architectures: []string{runtime.GOARCH}, image: true}
+		r := release{version: names.Version, out: "bin/out", architectures: []string{runtime.GOARCH}, image: true}
 		if err := r.make(); err != nil {
 			t.Fatal(err)
 		}
-		sums, err := sumsOf("out")
+		sums, err := sumsOf("bin/out")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -84,7 +84,7 @@ func TestReproducible(t *testing.T) {
 	if len(all[0]) != len(all[1]) || len(all[0]) < 11 {
 		t.Errorf("%d files and %d", len(all[0]), len(all[1]))
 	}
-	checkNames(t, filepath.Join(dirs[0], "out"), all[0])
+	checkNames(t, filepath.Join(dirs[0], "bin", "out"), all[0])
 }
 
 // checkNames checks that the files that tell of others tell of all of them.
@@ -111,21 +111,21 @@ func checkNames(t *testing.T, out string, sums []sum) {
 
 // The tree of another version, and one with changes in no commit, are not released.
 func TestRefusesTree(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "tree")
-	clone(t, dir)
+	root, dir := jvmtest.Root(t), filepath.Join(t.TempDir(), "tree")
+	clone(t, root, dir)
 	t.Chdir(dir)
-	r := release{version: "99.0.0", out: "out"}
+	r := release{version: "99.0.0", out: "bin/out"}
 	if err := r.make(); err == nil || !strings.Contains(err.Error(), "the tree is of version "+names.Version) {
 		t.Error(err)
 	}
 	if err := os.WriteFile("new", nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	r = release{version: names.Version, out: "out"}
+	r = release{version: names.Version, out: "bin/out"}
 	if err := r.make(); err == nil || !strings.Contains(err.Error(), "in no commit") {
 		t.Error(err)
 	}
-	if _, err := os.Stat("out"); err == nil {
+	if _, err := os.Stat("bin"); err == nil {
 		t.Error("something was made")
 	}
 }
