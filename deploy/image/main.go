@@ -22,7 +22,9 @@ import (
 
 	cdx "github.com/CycloneDX/cyclonedx-go"
 
+	"tare.dev/tare/deploy/licences"
 	"tare.dev/tare/internal/image"
+	"tare.dev/tare/internal/names"
 )
 
 // state is the volume of the image: what tare keeps, and what it gives other containers.
@@ -78,7 +80,7 @@ func build(out, arch string) (*image.Image, error) {
 	files := []image.File{{Path: state + "/tmp/.keep"}}
 	for _, program := range []string{"tare", "tare-exec"} {
 		file := filepath.Join(bin, program)
-		cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", file, "./cmd/"+program)
+		cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=auto", "-ldflags=-s -w", "-o", file, "./cmd/"+program)
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+arch)
 		cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
 		if err := cmd.Run(); err != nil {
@@ -97,7 +99,12 @@ func build(out, arch string) (*image.Image, error) {
 	if err := os.WriteFile(filepath.Join(out, "tare-"+arch+".cdx.json"), sbom, 0o644); err != nil {
 		return nil, err
 	}
-	files = append(files, image.File{Path: "/usr/share/tare/sbom.cdx.json", Content: sbom}, image.File{Path: "/usr/share/tare/LICENSE", Source: "LICENSE"})
+	notices, err := licences.Collect(".", arch, "./cmd/tare", "./cmd/tare-exec")
+	if err != nil {
+		return nil, fmt.Errorf("licences: %w", err)
+	}
+	files = append(files, image.File{Path: "/usr/share/tare/sbom.cdx.json", Content: sbom}, image.File{Path: "/usr/share/tare/LICENSE", Source: "LICENSE"},
+		image.File{Path: "/usr/share/tare/THIRD-PARTY.txt", Content: licences.Text(notices)})
 	layer, err := image.NewLayer("tare", files)
 	if err != nil {
 		return nil, err
@@ -107,7 +114,7 @@ func build(out, arch string) (*image.Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	labels := map[string]string{"org.opencontainers.image.title": "tare", "org.opencontainers.image.version": info.Main.Version, "org.opencontainers.image.licenses": "Apache-2.0"}
+	labels := map[string]string{"org.opencontainers.image.title": "tare", "org.opencontainers.image.version": names.Version, "org.opencontainers.image.licenses": "Apache-2.0"}
 	if revision := setting(info, "vcs.revision"); revision != "" {
 		labels["org.opencontainers.image.revision"] = revision
 	}

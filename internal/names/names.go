@@ -14,6 +14,10 @@ const (
 	Formula = "tare"
 	// Repository is where the source is.
 	Repository = "https://tare.dev/tare"
+	// Downloads has the files of a release, each version in a folder such as v1.2.3.
+	Downloads = Repository + "/releases/download"
+	// Maintainers are who packages name.
+	Maintainers = "The tare maintainers <maintainers@tare.dev>"
 	// Version is the one that is next to be released, or was.
 	Version = "0.1.0"
 )
