@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra/doc"
 )
 
-// newManCommand writes the manual pages, for who packages tare.
+// newManCommand writes the manual pages, for those who package tare.
 func newManCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:    "man DIR",

@@ -18,7 +18,7 @@ import (
 // Keys of a service, as the Compose Specification names them. One that is set and in
 // none of these lists is refused.
 var (
-	// ignored have no bearing on what a service needs, or are for who runs it for good.
+	// ignored have no bearing on what a service needs, or concern only those who run it for good.
 	ignored = []string{"annotations", "attach", "container_name", "develop", "expose", "extends", "healthcheck", "label_file", "labels", "logging", "log_driver", "log_opt",
 		"name", "oom_score_adj", "profiles", "pull_policy", "pull_refresh_after", "restart", "scale", "stdin_open", "stop_grace_period", "tty"}
 	// ofApp are done for the service that is fitted. The fit sets its limits.

@@ -233,9 +233,9 @@ func (e *Engine) Remove(ctx context.Context, id string) error {
 	}
 }
 
-// Ending waits for the end of a container. It returns when the engine watches
-// for it, with a function that returns the exit code: 128 more than the signal
-// when one ended the container's first process.
+// Ending begins to wait for the end of a container, and returns as soon as the
+// engine watches for it. The function that it returns waits, and gives the exit
+// code: 128 more than the signal when one ended the container's first process.
 func (e *Engine) Ending(ctx context.Context, id string) (wait func() (code int, err error), err error) {
 	resp, err := e.send(ctx, http.MethodPost, containerPath(id, "/wait"), url.Values{"condition": {"next-exit"}}, nil, nil)
 	if err != nil {
@@ -290,10 +290,9 @@ func (e *Engine) Attach(ctx context.Context, id string) (io.ReadCloser, error) {
 // ErrFrame says that an engine's stream of output is malformed.
 var ErrFrame = errors.New("not a frame of a container's output")
 
-// Demux copies the frames of a container's output to its writers: each is a
-// header, of which the first byte is 1 for stdout or 2 for stderr and the last
-// four the length, and the text. A writer that fails gets no more, and stops
-// nobody.
+// Demux copies the frames of a container's output to its writers. Each frame is a
+// header, of which the first byte is 1 for stdout or 2 for stderr and the last four
+// are the length, and the text. A writer that fails gets no more; the other goes on.
 func Demux(r io.Reader, stdout, stderr io.Writer) error {
 	out, errs := &tolerant{w: stdout}, &tolerant{w: stderr}
 	for {

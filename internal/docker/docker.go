@@ -2,8 +2,7 @@
 // one that speaks its API such as Podman, which process is the container's
 // first, and the kernel, which others share its control group.
 //
-// It also makes, starts, ends and removes containers for who runs programs in
-// them.
+// It also makes, starts, ends and removes the containers that trials run in.
 //
 // It speaks some thirty requests of the Docker Engine API
 // (https://docs.docker.com/reference/api/engine/) over a unix socket. net/http

@@ -245,7 +245,7 @@ func (r *htmlRenderer) figure(f Figure) {
 	r.tag("figure", "", `<div class="wide">`+f.Plot.SVG(plot.Wide)+`</div><div class="narrow">`+f.Plot.SVG(plot.Narrow)+"</div>"+numbers(f))
 }
 
-// numbers is the table of a figure, for who wants more than the picture.
+// numbers is the table of a figure, for readers who want more than the picture.
 func numbers(f Figure) string {
 	if f.Numbers == nil {
 		return ""

@@ -18,7 +18,7 @@ type Asked struct {
 	// HeapUsedBytes is in use of the object heap at this moment, dead objects
 	// included.
 	HeapUsedBytes *int64 `json:"heapUsedBytes,omitempty"`
-	// CodeUsedBytes is what of the code cache holds code.
+	// CodeUsedBytes is the part of the code cache that holds code.
 	CodeUsedBytes *int64          `json:"codeUsedBytes,omitempty"`
 	Tracking      *Tracking       `json:"tracking,omitempty"`
 	Classes       *ClassHistogram `json:"classes,omitempty"`
@@ -26,8 +26,8 @@ type Asked struct {
 	Loaders       *LoaderUse      `json:"loaders,omitempty"`
 }
 
-// Tracking is the JVM's native memory tracking: what it asked for by its use,
-// which is not what is resident.
+// Tracking is what the JVM's native memory tracking counts: the memory that the JVM
+// asked for, by use. Not all of it need be resident.
 type Tracking struct {
 	Level      string            `json:"level"` // "summary" or "detail"
 	Categories []TrackedCategory `json:"categories"`
@@ -38,8 +38,8 @@ type TrackedCategory struct {
 	Name           string `json:"name"` // the JVM's, such as "Symbol"
 	ReservedBytes  int64  `json:"reservedBytes"`
 	CommittedBytes int64  `json:"committedBytes"`
-	// MallocBytes is what of it is from malloc, the JVM's own arenas
-	// included; the rest is mapped.
+	// MallocBytes is the part that is from malloc, the JVM's own arenas included; the
+	// rest is mapped.
 	MallocBytes int64 `json:"mallocBytes"`
 }
 
@@ -57,7 +57,7 @@ type ClassObject struct {
 	Bytes     int64  `json:"bytes"`
 }
 
-// MetaspaceUse is what of the memory for class metadata is of use.
+// MetaspaceUse says how much of the memory for class metadata is in use.
 type MetaspaceUse struct {
 	CommittedBytes int64 `json:"committedBytes"`
 	WasteBytes     int64 `json:"wasteBytes"` // holds nothing
@@ -170,7 +170,7 @@ func (s *scan) put(ctx context.Context, opts Options, timeout time.Duration, que
 	return nil
 }
 
-// Cost says what decides on how long the JVM's threads are stopped.
+// Cost is what decides how long the JVM's threads are stopped.
 type Cost struct {
 	HeapUsedBytes int64 // 0 when unknown
 	Classes       int64

@@ -38,8 +38,8 @@ const (
 	Exact     How = "exact"     // an address range that the JVM or the kernel names
 	Layout    How = "layout"    // the known layout of a mapping: size, alignment, header
 	Heuristic How = "heuristic" // neighbourhood and permissions
-	// Counted is for a child alone: it is what the JVM counts as allocated,
-	// at most what its row has, not what is resident of it page by page.
+	// Counted is for children alone: the JVM counts so much as allocated, but which of
+	// its pages are resident is not known. It is at most what the row has.
 	Counted How = "counted"
 )
 
@@ -63,7 +63,7 @@ type Row struct {
 	// UsedBytes is what the owner itself counts as in use: for malloc the
 	// chunks of its arenas that are allocated.
 	UsedBytes *int64 `json:"usedBytes,omitempty"`
-	// Allocator is, of malloc, what takes the place of glibc's: "jemalloc".
+	// Allocator names what malloc is where it is not that of glibc, such as "jemalloc".
 	Allocator string `json:"allocator,omitempty"`
 	// Arenas is the number of glibc's arenas.
 	Arenas int `json:"arenas,omitempty"`
@@ -80,8 +80,8 @@ type Row struct {
 	Children []Child `json:"children,omitempty"`
 }
 
-// KeptBytes is what the kernel cannot drop of a row: all of it, swapped out or
-// not, but for the pages of files on disk that are as in the file.
+// KeptBytes is the part of a row that the kernel cannot drop: all but the unchanged
+// pages of files on disk. What is swapped out counts too.
 func (r Row) KeptBytes() int64 {
 	if r.Owner == MappedFiles || r.Owner == CDS {
 		return r.AnonymousBytes + r.SharedMemoryBytes + r.SwapBytes
@@ -89,8 +89,8 @@ func (r Row) KeptBytes() int64 {
 	return r.ResidentBytes + r.SwapBytes
 }
 
-// DroppableBytes are the resident pages of files that are as in the file: what
-// the kernel can drop.
+// DroppableBytes is what the kernel can drop: the resident pages of files on disk
+// that the process has not changed.
 func (f *Footprint) DroppableBytes() (n int64) {
 	for _, r := range f.Rows {
 		n += max(0, r.ResidentBytes+r.SwapBytes-r.KeptBytes())
@@ -108,7 +108,7 @@ type Child struct {
 	// Name is the part as it is shown.
 	Name          string `json:"name"`
 	ResidentBytes int64  `json:"residentBytes"`
-	// How is empty for what is known as its row is.
+	// How is empty where the part is known in the same way as its row.
 	How How `json:"how,omitempty"`
 	// CommittedBytes, ReservedBytes and UsedBytes are as in Row.
 	CommittedBytes *int64  `json:"committedBytes,omitempty"`

@@ -9,7 +9,7 @@ import (
 // What weighing needs at once is bounded by what it reads, and is less.
 const softMemory = 192 << 20
 
-// BoundMemory keeps a process that weighs small whatever it weighs, and whenever Go's
+// BoundMemory keeps this process small, whatever JVM it weighs and whenever Go's
 // collector happens to run: without it the same hostile JVM takes 230 to 260 MiB. It
 // gives way to GOMEMLIMIT.
 func BoundMemory() {

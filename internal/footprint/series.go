@@ -30,8 +30,8 @@ type Series struct {
 	flags map[mapped]string
 }
 
-// Tables are how JVMs describe their memory, which is the same for all that run
-// the same file of a library: for who weighs many. They are not for several
+// Tables are how JVMs describe their memory, which is the same for all that run the
+// same file of a library. Who weighs many JVMs shares them. They are not for several
 // weighings at once.
 type Tables struct{ byLibrary map[library]*hotspot.Structs }
 

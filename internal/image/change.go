@@ -24,8 +24,8 @@ type Change struct {
 }
 
 // Put is an image with a change on top. The configuration is edited as JSON: what
-// the change does not name stays, also where no program here knows of it, and so does
-// the time of creation.
+// the change does not name stays as it is, fields that tare does not know and the
+// time of creation included.
 func (i *Image) Put(c Change) (*Image, error) {
 	out := &Image{layers: slices.Clone(i.layers), annotations: c.Annotations, close: func() error { return nil }}
 	top, err := object(i.config)

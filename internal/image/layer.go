@@ -25,7 +25,7 @@ import (
 // get this time before it is trained.
 var FileTime = time.Date(1980, 1, 1, 0, 0, 1, 0, time.UTC)
 
-// File is a file of a layer, of root and readable by all.
+// File is a file of a layer. Root owns it, and all may read it.
 type File struct {
 	// Path is where it is in the image, absolute and clean.
 	Path string

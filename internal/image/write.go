@@ -39,8 +39,8 @@ func ParseTag(text string) (Tag, error) {
 	return Tag{t}, nil
 }
 
-// String is the name as engines show it, without the registry that they take where
-// none is named.
+// String is the name as engines show it: without the registry where that is the
+// default one.
 func (t Tag) String() string { return t.repository() + ":" + t.tag.TagStr() }
 
 func (t Tag) repository() string {

@@ -15,10 +15,11 @@ import (
 // Structure").
 var classFolders = []string{"BOOT-INF/classes/", "WEB-INF/classes/"}
 
-// Holds tells which of some entries, such as "org/apache/catalina/startup/Tomcat.class",
-// the jars and folders of a class path hold: at their root, below BOOT-INF/classes or
-// WEB-INF/classes, or in a jar inside that is stored as it is. Of a jar inside that is
-// compressed once more nothing is known, nor of what cannot be read.
+// Holds tells which of some entries, such as
+// "org/apache/catalina/startup/Tomcat.class", the jars and folders of a class path
+// hold: at their root, below BOOT-INF/classes or WEB-INF/classes, or in a jar inside
+// that is stored as it is. It passes over jars inside that are compressed once more,
+// and what cannot be read.
 func Holds(paths, entries []string) map[string]bool {
 	h := holding{wanted: make(map[string]bool, len(entries)), found: map[string]bool{}}
 	for _, e := range entries {

@@ -220,7 +220,7 @@ func (j *Jar) contents(e entry) (int64, error) {
 // attribute in lower case.
 type Manifest map[string]string
 
-// Manifest reads the manifest; a jar without one has none of its attributes.
+// Manifest reads the manifest. A jar without one has no attributes.
 func (j *Jar) Manifest() (Manifest, error) {
 	var found *entry
 	eachEntry(j.entries, func(e entry) bool {

@@ -119,5 +119,6 @@ func ifRegular(path string) string {
 func DefaultArchive(home string) string { return findServer(home, "classes.jsa") }
 
 // CompactArchive is the path of the archive that the JVM in home uses with compact
-// object headers (JEP 450, JEP 519); it is empty when there is none of its own.
+// object headers (JEP 450, JEP 519). It is empty when there is no archive of that
+// kind.
 func CompactArchive(home string) string { return findServer(home, "classes_coh.jsa") }

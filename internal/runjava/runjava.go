@@ -145,8 +145,8 @@ func Make(in Input) (*Plan, error) {
 	return p.plan, nil
 }
 
-// Argv is the command line, Argv0 first. Without defaults those options are
-// left out that nobody asked for, for a caller who has better ones.
+// Argv is the command line, Argv0 first. With defaults false it leaves out the
+// options that nobody asked for: a caller may have better ones.
 func (p *Plan) Argv(defaults bool) []string {
 	argv := []string{p.Argv0}
 	for _, o := range p.Options {
@@ -162,9 +162,9 @@ func (p *Plan) Argv(defaults bool) []string {
 	return append(argv, p.Args...)
 }
 
-// Line is what the script prints for a command line: of the command options
-// the options, and without any no line, else what is going to be run. It is not
-// meant to be evaluated.
+// Line is what the script prints before it runs argv: the command, or with
+// OnlyPrint the options alone, which may be none. It is for readers: a shell
+// would not read it as the same words.
 func (p *Plan) Line(argv []string) string {
 	if p.OnlyPrint {
 		return linux.Printable(strings.Join(argv[1:], " "))

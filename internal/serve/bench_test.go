@@ -73,7 +73,7 @@ func benchOne(t *testing.T, name, location string, database func() time.Duration
 	h := play(t, asHub, location+" "+address)
 	defer h.kill()
 	h.until(t, "ready", 1)
-	go func() { // it would wait for who reads
+	go func() { // it would wait for a reader
 		for range h.lines {
 		}
 	}()
