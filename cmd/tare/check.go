@@ -375,6 +375,9 @@ func acceptCheck(ctx context.Context, stdout io.Writer, file, result, reason str
 	if strings.TrimSpace(reason) == "" || strings.ContainsFunc(reason, func(r rune) bool { return r < ' ' }) {
 		return usageError(errors.New("--reason: say in one line why more is needed"))
 	}
+	if len(reason) > budget.MaxText {
+		return usageError(fmt.Errorf("--reason: say it in at most %d characters", budget.MaxText))
+	}
 	_, digest, err := readBudget(file)
 	if err != nil {
 		return err
