@@ -24,7 +24,7 @@ import (
 
 const (
 	recordsFile = "docs/results/raw/check.jsonl"
-	baseRuns    = 48
+	baseRuns    = 40
 	changeRuns  = 2 * budget.DefaultRuns // a first set, and a fresh one
 )
 

@@ -156,9 +156,6 @@ func checkError(err error) error {
 		return &exitError{exitNotReady, err}
 	case errors.Is(err, check.ErrBase), errors.Is(err, check.ErrReference):
 		return usageError(err)
-	case errors.Is(err, runner.ErrUnavailable):
-		return &exitError{exitPermission, fmt.Errorf("%w\nwithout a group nothing is limited, and needed, peak and cpu-time cannot be measured; with Docker, give image in the budget;\n"+
-			"rss and owners of a JVM that you start yourself tell: tare weigh PID --json, and tare diff", err)}
 	}
 	return fitError(err)
 }
@@ -223,17 +220,20 @@ func (s *checkSession) run(ctx context.Context) (r *check.Result, err error) {
 	c := &check.Check{Budget: s.budget, Earlier: s.earlier, Observe: func(step check.Step) { report.CheckProgress(s.stderr, step) }}
 	// A tree that git does not know is checked all the same, but for a base of it.
 	tree, treeErr := check.OpenTree(ctx, dir)
-	c.Head = check.Subject{Name: "the working tree", Run: s.budget.Run, Accepted: s.budget.Accepted}
-	changed := false
-	if treeErr == nil {
-		c.Head.Commit, changed, _ = tree.Head(ctx) // none before the first commit
+	ofGit := s.options.base != "" && s.earlier == nil && s.budget.Run.Image == ""
+	baseCommit := ""
+	if ofGit { // before anything is built
+		if treeErr != nil {
+			return nil, usageError(fmt.Errorf("--base %s: %w", s.options.base, treeErr))
+		}
+		if baseCommit, err = tree.Resolve(ctx, s.options.base); err != nil {
+			return nil, err
+		}
 	}
-	if c.Head.Commit != "" && changed {
-		c.Head.Commit += "-changed"
+	if treeErr != nil {
+		tree = nil
 	}
-	if s.budget.Run.Image != "" {
-		c.Head.Name = string(s.budget.Run.Image)
-	}
+	c.Head = s.head(ctx, tree)
 	places, err := s.openPlaces()
 	if err != nil {
 		return nil, err
@@ -246,33 +246,44 @@ func (s *checkSession) run(ctx context.Context) (r *check.Result, err error) {
 		return nil, err
 	}
 	switch {
-	case s.options.base == "" || s.earlier != nil:
-	case s.budget.Run.Image != "":
-		run := s.budget.Run
-		run.Image = lab.Scalar(s.options.base)
-		c.Base = &check.Subject{Name: s.options.base, Run: run}
-		if c.Base.Place, err = places.of(ctx, run, dir); err != nil {
-			return nil, err
-		}
-	default:
-		if treeErr != nil {
-			return nil, usageError(fmt.Errorf("--base %s: %w", s.options.base, treeErr))
-		}
+	case ofGit:
 		var remove func() error
-		if c.Base, remove, err = s.buildBase(ctx, tree, places); remove != nil {
+		if c.Base, remove, err = s.buildBase(ctx, tree, baseCommit, places); remove != nil {
 			defer func() { err = errors.Join(err, remove()) }()
 		}
 		if err != nil {
+			return nil, err
+		}
+	case s.options.base != "" && s.earlier == nil:
+		c.Base = &check.Subject{Name: s.options.base, Run: s.budget.Run}
+		c.Base.Run.Image = lab.Scalar(s.options.base)
+		if c.Base.Place, err = places.of(ctx, c.Base.Run, dir); err != nil {
 			return nil, err
 		}
 	}
 	return c.Run(ctx)
 }
 
+// head is what is checked; tree is nil where git does not know it.
+func (s *checkSession) head(ctx context.Context, tree *check.Tree) check.Subject {
+	head := check.Subject{Name: cmp.Or(string(s.budget.Run.Image), "the working tree"), Run: s.budget.Run, Accepted: s.budget.Accepted}
+	if tree == nil {
+		return head
+	}
+	commit, changed, err := tree.Head(ctx)
+	if err != nil {
+		return head // before the first commit
+	}
+	if head.Commit = commit; changed {
+		head.Commit += "-changed"
+	}
+	return head
+}
+
 // buildBase checks a base out and builds it. What starts it is in its own budget, if it has
 // one; load and limits are the head's. remove is nil where nothing was checked out.
-func (s *checkSession) buildBase(ctx context.Context, tree *check.Tree, places *checkPlaces) (*check.Subject, func() error, error) {
-	dir, commit, remove, err := tree.CheckOut(ctx, s.options.base)
+func (s *checkSession) buildBase(ctx context.Context, tree *check.Tree, commit string, places *checkPlaces) (*check.Subject, func() error, error) {
+	dir, remove, err := tree.CheckOut(ctx, commit)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -300,13 +311,20 @@ type checkPlaces struct {
 	runner runner.Runner // nil: in images
 }
 
+// noGroup says what can be measured without the right to make control groups.
+const noGroup = "\nwithout a group nothing is limited, and needed, peak and cpu-time cannot be measured\n" +
+	"what can: an image, with runner: docker in the budget; rss and owners of a JVM that you start, by tare weigh --json and tare diff"
+
 func (s *checkSession) openPlaces() (*checkPlaces, error) {
 	p := &checkPlaces{stderr: s.stderr}
 	var err error
 	if s.budget.Run.Image == "" {
 		p.runner, err = openRunner(s.options.parent, s.stderr)
 	}
-	return p, err
+	if err != nil {
+		return nil, hinted(err, noGroup)
+	}
+	return p, nil
 }
 
 func (p *checkPlaces) close() {
@@ -356,6 +374,9 @@ It takes the result of the commit that is checked out, of a check that ended.`,
 func acceptCheck(ctx context.Context, stdout io.Writer, file, result, reason string) error {
 	if strings.TrimSpace(reason) == "" || strings.ContainsFunc(reason, func(r rune) bool { return r < ' ' }) {
 		return usageError(errors.New("--reason: say in one line why more is needed"))
+	}
+	if len(reason) > budget.MaxText {
+		return usageError(fmt.Errorf("--reason: say it in at most %d characters", budget.MaxText))
 	}
 	_, digest, err := readBudget(file)
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"tare.dev/tare/internal/budget"
 	"tare.dev/tare/internal/check"
+	"tare.dev/tare/internal/testkit/dockertest"
 	"tare.dev/tare/internal/testkit/jvmtest"
 )
 
@@ -35,7 +36,7 @@ run:
   command: [Subject, "{port}", heap=4000, direct=20480, threads=8]
   ready: tcp:{port}
   limit: 256m
-  load: {urls: ["http://127.0.0.1:{port}/"], concurrency: 2, requests: 200, duration: 30s}
+  load: {urls: ["http://127.0.0.1:{port}/"], concurrency: 2, requests: 100, duration: 30s}
 runs: 4
 mostRuns: 8
 most:
@@ -125,7 +126,7 @@ func TestCheck(t *testing.T) {
 		{[]string{"check", "accept", "--budget", file, kept, "--reason", "x"}, exitUsage, "is of another budget"},
 		{[]string{"check", "accept", "--budget", file, failed}, exitUsage, "--reason: say"},
 		{[]string{"check", "accept", "--budget", file, failed, "--reason", "a larger buffer"}, exitOK, "direct: 4.0MiB"},
-		{[]string{"check", "trend", trend}, exitOK, "1 commits"},
+		{[]string{"check", "trend", trend}, exitOK, "2 commits"},
 		{[]string{"check", "trend", trend, "--html", filepath.Join(dir, "trend.html")}, exitOK, ""},
 	} {
 		if code, out, errs := tareRun(t, c.args...); code != c.code || !strings.Contains(out+errs, c.want) {
@@ -228,5 +229,30 @@ func TestCheckBadInput(t *testing.T) {
 				t.Errorf("%q: %q, want %q", c.args, errs, want)
 			}
 		}
+	}
+}
+
+// An image is checked against another, of which it has more heap.
+func TestCheckOfImages(t *testing.T) {
+	e := dockertest.Start(t)
+	t.Setenv("DOCKER_HOST", e.Host)
+	importSysinfo(t, e, "check:1")
+	importSysinfo(t, e, "check:2", `ENV JAVA_TOOL_OPTIONS="-Xms28m -XX:+AlwaysPreTouch"`)
+	t.Chdir(t.TempDir())
+	put(t, budget.FileName, `run:
+  runner: docker
+  image: check:2
+  options: [-Xmx28m, -XX:+UseSerialGC]
+  command: [-jar, sysinfo.jar, --port, "{port}"]
+  ready: tcp:{port}
+  limit: 256m
+  settle: 10ms
+runs: 4
+mostRuns: 8
+growth: {java-heap: 5%}
+`)
+	code, out, errs := tareRun(t, "check", "--base", "check:1", "--format", "markdown")
+	if code != exitOverBudget || !strings.Contains(out, "java-heap grew by") || !strings.Contains(out, "Java heap") {
+		t.Errorf("%d\n%s%s", code, out, errs)
 	}
 }

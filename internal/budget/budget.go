@@ -25,7 +25,8 @@ const (
 	DefaultRuns = 8
 	// leastRuns a side is what an interval needs: of fewer it is wider than any effect.
 	leastRuns, mostRuns = 4, 100
-	maxText             = 2000
+	// MaxText is the length of the longest reason, and of the longest build.
+	MaxText = 2000
 )
 
 // Budget is a budget file. budget.schema.json says the same to editors.
@@ -105,7 +106,7 @@ func Measures() []Measure {
 		out = append(out, Measure{Name: n.name, Lab: n.lab, Unit: m.Unit, Owner: ownerOf[n.name]})
 	}
 	for _, o := range owners {
-		out = append(out, Measure{Name: string(o), Lab: "row." + string(o), Unit: lab.Bytes, Owner: o})
+		out = append(out, Measure{Name: string(o), Lab: "held." + string(o), Unit: lab.Bytes, Owner: o})
 	}
 	return out
 }
@@ -238,10 +239,10 @@ func (c *checker) checkRuns() error {
 	switch {
 	case b.Runs < leastRuns || b.Runs > mostRuns:
 		return c.fail("$.runs", "runs %d: give %d to %d; fewer cannot tell growth from noise", b.Runs, leastRuns, mostRuns)
-	case b.MostRuns < b.Runs || b.MostRuns > 4*mostRuns:
-		return c.fail("$.mostRuns", "mostRuns %d: give %d, the runs, to %d", b.MostRuns, b.Runs, 4*mostRuns)
-	case len(b.Build) > maxText:
-		return c.fail("$.build", "longer than %d characters: put it into a script", maxText)
+	case b.MostRuns < 2*b.Runs || b.MostRuns > 4*mostRuns:
+		return c.fail("$.mostRuns", "mostRuns %d: give %d, twice the runs, to %d: what fails must repeat on fresh ones", b.MostRuns, 2*b.Runs, 4*mostRuns)
+	case len(b.Build) > MaxText:
+		return c.fail("$.build", "longer than %d characters: put it into a script", MaxText)
 	}
 	return nil
 }
@@ -285,8 +286,8 @@ func (c *checker) checkBounds() error {
 func (c *checker) checkAccepted() error {
 	for i, a := range c.b.Accepted {
 		path := fmt.Sprintf("$.accepted[%d]", i)
-		if a.Reason == "" || len(a.Reason) > maxText {
-			return c.fail(path, "reason: give one, of at most %d characters", maxText)
+		if a.Reason == "" || len(a.Reason) > MaxText {
+			return c.fail(path, "reason: give one, of at most %d characters", MaxText)
 		}
 		for name, text := range a.Growth {
 			m, ok := MeasureNamed(name)

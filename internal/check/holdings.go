@@ -50,7 +50,7 @@ func held(f *footprint.Footprint, objects *attach.Histogram, threads []string) h
 	h := holdings{}
 	if f != nil {
 		for _, r := range f.Rows {
-			h.add(KindOwner, string(r.Owner), float64(r.ResidentBytes))
+			h.add(KindOwner, string(r.Owner), float64(r.ResidentBytes+r.SwapBytes))
 			for _, c := range r.Children {
 				switch {
 				case r.Owner == footprint.MappedFiles:

@@ -155,7 +155,11 @@ func TestCheckOut(t *testing.T) {
 		t.Errorf("%q, %v, %v", commit, changed, err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	at, _, remove, err := tree.CheckOut(ctx, "main")
+	commit, err := tree.Resolve(ctx, "main")
+	if err != nil {
+		t.Fatal(err)
+	}
+	at, remove, err := tree.CheckOut(ctx, commit)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,7 +177,7 @@ func TestCheckOut(t *testing.T) {
 		t.Error("a hook ran")
 	}
 	for _, ref := range []string{"none", "--help", ""} {
-		if _, _, _, err := tree.CheckOut(t.Context(), ref); !errors.Is(err, ErrReference) {
+		if _, err := tree.Resolve(t.Context(), ref); !errors.Is(err, ErrReference) {
 			t.Errorf("%q: %v", ref, err)
 		}
 	}

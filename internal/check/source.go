@@ -40,17 +40,21 @@ func (t *Tree) Head(ctx context.Context) (commit string, changed bool, err error
 	return commit, status != "", err
 }
 
-// CheckOut checks a commit out into a folder of its own, and returns what of it is this
-// tree's folder. remove removes it again, and must be called. Where there is no such commit
-// the error wraps ErrReference.
-func (t *Tree) CheckOut(ctx context.Context, ref string) (dir, commit string, remove func() error, err error) {
+// Resolve is the commit that a reference names. The error wraps ErrReference.
+func (t *Tree) Resolve(ctx context.Context, ref string) (commit string, err error) {
 	commit, err = git(ctx, t.dir, "rev-parse", "--verify", "--quiet", "--end-of-options", ref+"^{commit}")
 	if err != nil {
-		return "", "", nil, fmt.Errorf("%w as %q: fetch it first, for a shallow clone has only the last ones", ErrReference, ref)
+		return "", fmt.Errorf("%w as %q: fetch it first, for a shallow clone has only the last ones", ErrReference, ref)
 	}
+	return commit, nil
+}
+
+// CheckOut checks a commit out into a folder of its own, and returns what of it is this
+// tree's folder. remove removes it again, and must be called.
+func (t *Tree) CheckOut(ctx context.Context, commit string) (dir string, remove func() error, err error) {
 	top, err := os.MkdirTemp("", "tare-check-")
 	if err != nil {
-		return "", "", nil, err
+		return "", nil, err
 	}
 	tree := filepath.Join(top, "base")
 	remove = func() error {
@@ -62,9 +66,9 @@ func (t *Tree) CheckOut(ctx context.Context, ref string) (dir, commit string, re
 	}
 	// A hook of the repository is no part of a check-out that nobody works in.
 	if _, err := git(ctx, t.dir, "-c", "core.hooksPath=/dev/null", "worktree", "add", "--quiet", "--detach", tree, commit); err != nil {
-		return "", "", nil, errors.Join(err, remove())
+		return "", nil, errors.Join(err, remove())
 	}
-	return filepath.Join(tree, t.prefix), commit, remove, nil
+	return filepath.Join(tree, t.prefix), remove, nil
 }
 
 // git runs git in a folder, and returns what it prints.

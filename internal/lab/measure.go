@@ -53,6 +53,7 @@ type observation struct {
 // The families of measures whose name goes on.
 const (
 	rowPrefix, committedPrefix, nmtPrefix = "row.", "committed.", "nmt."
+	heldPrefix                            = "held."
 	foundMeasure, limitMeasure            = "found", "limit"
 	neededMeasure                         = "cgroup-needed"
 	reachableMeasure                      = "heap-reachable"
@@ -96,14 +97,14 @@ var measureHelp = func() string {
 	for _, m := range Measures {
 		names = append(names, m.Name)
 	}
-	return strings.Join(append(names, "row.OWNER", "committed.OWNER", "nmt.CATEGORY", "jmh.METRIC"), ", ")
+	return strings.Join(append(names, "row.OWNER", "held.OWNER", "committed.OWNER", "nmt.CATEGORY", "jmh.METRIC"), ", ")
 }()
 
 // owners are those that a footprint has.
 var owners = []footprint.Owner{footprint.JavaHeap, footprint.ClassSpace, footprint.Metaspace, footprint.CodeCache, footprint.ThreadStacks,
 	footprint.GC, footprint.CDS, footprint.Malloc, footprint.MappedFiles, footprint.JVMOther, footprint.Unattributed}
 
-// MeasureNamed is the measure of a name: one of Measures, row.OWNER or
+// MeasureNamed is the measure of a name: one of Measures, row.OWNER, held.OWNER or
 // committed.OWNER of the footprint, nmt.CATEGORY, what native memory tracking
 // says is committed, or jmh.METRIC.
 func MeasureNamed(name string) (Measure, bool) {
@@ -117,6 +118,9 @@ func MeasureNamed(name string) (Measure, bool) {
 		case rowPrefix + string(o):
 			return Measure{Name: name, Unit: Bytes, Help: "resident memory of this owner at the end",
 				value: row(o, func(r footprint.Row) *int64 { return &r.ResidentBytes })}, true
+		case heldPrefix + string(o):
+			return Measure{Name: name, Unit: Bytes, Help: "resident memory of this owner at the end, and what of it is swapped out",
+				value: row(o, func(r footprint.Row) *int64 { n := r.ResidentBytes + r.SwapBytes; return &n })}, true
 		case committedPrefix + string(o):
 			return Measure{Name: name, Unit: Bytes, Help: "what the JVM committed for this owner, resident or not",
 				value: row(o, func(r footprint.Row) *int64 { return r.CommittedBytes })}, true

@@ -74,27 +74,27 @@ func checkLead(r *check.Result) document.Text {
 func checkSentence(f check.Finding) string {
 	unit := lab.Unit(f.Unit)
 	if f.Growth {
-		return fmt.Sprintf("%s grew by %s; %s are allowed.", f.Measure, unit.Format(f.Value.Center), unit.Format(f.Limit))
+		return fmt.Sprintf("%s grew by %s; %s are allowed.", f.Measure, amountOf(unit, f.Value.Center), amountOf(unit, f.Limit))
 	}
-	return fmt.Sprintf("%s is %s; %s are allowed.", f.Measure, unit.Format(f.Value.Center), unit.Format(f.Limit))
+	return fmt.Sprintf("%s is %s; %s are allowed.", f.Measure, amountOf(unit, f.Value.Center), amountOf(unit, f.Limit))
 }
 
 func checkCells(f check.Finding) []document.Cell {
 	unit := lab.Unit(f.Unit)
 	base, sign := "", ""
 	if f.Growth {
-		base = unit.Format(f.Base)
+		base = amountOf(unit, f.Base)
 		if f.Value.Center > 0 {
 			sign = "+"
 		}
 	}
 	measured := document.Cell{Text: document.Plain("")}
 	if f.Value != (check.Interval{}) {
-		measured = document.Cell{Text: document.Plain(sign + unit.Format(f.Value.Center)), Note: document.Plain(fmt.Sprintf("%s … %s", unit.Format(f.Value.Low), unit.Format(f.Value.High)))}
+		measured = document.Cell{Text: document.Plain(sign + amountOf(unit, f.Value.Center)), Note: document.Plain(fmt.Sprintf("%s … %s", amountOf(unit, f.Value.Low), amountOf(unit, f.Value.High)))}
 	}
-	allowed := "≤ " + unit.Format(f.Limit)
+	allowed := "≤ " + amountOf(unit, f.Limit)
 	if f.Growth {
-		allowed = "≤ +" + unit.Format(f.Limit)
+		allowed = "≤ +" + amountOf(unit, f.Limit)
 	}
 	verdict := document.Plain(string(f.Verdict))
 	switch f.Verdict {
@@ -103,7 +103,7 @@ func checkCells(f check.Finding) []document.Cell {
 	case check.Passed:
 		verdict = document.Good(string(f.Verdict))
 	}
-	return []document.Cell{{Text: document.Plain(f.Measure)}, {Text: document.Plain(base)}, {Text: document.Plain(unit.Format(f.Head))}, measured, {Text: document.Plain(allowed)}, {Text: verdict}}
+	return []document.Cell{{Text: document.Plain(f.Measure)}, {Text: document.Plain(base)}, {Text: document.Plain(amountOf(unit, f.Head))}, measured, {Text: document.Plain(allowed)}, {Text: verdict}}
 }
 
 // mostCulprits is how many things are named of each kind.
@@ -164,7 +164,7 @@ func checkConditions(d *document.Document, r *check.Result) {
 	if r.Base != nil {
 		text += fmt.Sprintf(", %d of %s", len(r.Base.Runs), sideName(*r.Base))
 	}
-	d.Add(aside(fmt.Sprintf("%s; %s, JDK %s, Linux %s, %d processors. In brackets: 95 %% intervals.", text, c.Runner, c.JDK, c.Machine.Kernel, c.Machine.CPUs)))
+	d.Add(aside(fmt.Sprintf("%s; %s, JDK %s, Linux %s, %d processors. Beside each figure: its 95 %% interval.", text, c.Runner, c.JDK, c.Machine.Kernel, c.Machine.CPUs)))
 }
 
 func sideName(s check.Side) string {
@@ -191,7 +191,7 @@ func Trend(points []check.Point, name string) *document.Document {
 		if !ok || !also {
 			continue
 		}
-		t.Row(document.Cells(m.Name, m.Unit.Format(was.Center), m.Unit.Format(is.Center), change(m.Unit, is.Center-was.Center))...)
+		t.Row(document.Cells(m.Name, amountOf(m.Unit, was.Center), amountOf(m.Unit, is.Center), change(m.Unit, is.Center-was.Center))...)
 		figures = append(figures, trendFigure(points, m))
 	}
 	d.Add(t)
@@ -203,9 +203,17 @@ func Trend(points []check.Point, name string) *document.Document {
 
 func change(u lab.Unit, v float64) string {
 	if v < 0 {
-		return "-" + u.Format(-v)
+		return "-" + amountOf(u, -v)
 	}
-	return "+" + u.Format(v)
+	return "+" + amountOf(u, v)
+}
+
+// amountOf is a mean in words: also that of what is counted, to a tenth.
+func amountOf(u lab.Unit, v float64) string {
+	if u == lab.Count {
+		v = math.Round(10*v) / 10
+	}
+	return u.Format(v)
 }
 
 func trendFigure(points []check.Point, m budget.Measure) document.Figure {
@@ -226,7 +234,7 @@ func trendFigure(points []check.Point, m budget.Measure) document.Figure {
 		}
 		commit := p.Commit[:min(12, len(p.Commit))]
 		s.Points = append(s.Points, plot.Point{X: float64(i - len(points) + 1), Y: v.Center / scale, Low: v.Low / scale, High: v.High / scale,
-			Title: fmt.Sprintf("%s: %s", linux.Printable(commit), m.Unit.Format(v.Center))})
+			Title: fmt.Sprintf("%s: %s", linux.Printable(commit), amountOf(m.Unit, v.Center))})
 	}
 	chart := plot.Chart{Title: m.Name, Desc: m.Name + " of each commit, with 95 % intervals", X: plot.Axis{Label: "commits before the last", Loose: true}, Y: plot.Axis{Label: unit, Unit: unit, Loose: true}}
 	for _, v := range []check.Verdict{check.Passed, check.Failed, check.Unknown} {
@@ -277,7 +285,7 @@ func WriteJUnit(w io.Writer, r *check.Result) error {
 			c.Name += " growth"
 		}
 		unit := lab.Unit(f.Unit)
-		c.Output = fmt.Sprintf("%s (%s … %s), allowed %s", unit.Format(f.Value.Center), unit.Format(f.Value.Low), unit.Format(f.Value.High), unit.Format(f.Limit))
+		c.Output = fmt.Sprintf("%s (%s … %s), allowed %s", amountOf(unit, f.Value.Center), amountOf(unit, f.Value.Low), amountOf(unit, f.Value.High), amountOf(unit, f.Limit))
 		switch f.Verdict {
 		case check.Failed:
 			suite.Failures++
