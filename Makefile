@@ -272,3 +272,12 @@ bench-caches: build
 
 clean:
 	rm -rf bin java/.built java/testing/target java/*/*/target
+
+# What kustomize starts from, made from Helm's chart: both have one source.
+kubernetes-manifests:
+	cd deploy/helm/render && $(GO) run . -values ../../kustomize/agent.values.yaml -kustomize ../../kustomize/agent
+	cd deploy/helm/render && $(GO) run . -values ../../kustomize/hub.values.yaml -kustomize ../../kustomize/hub
+
+# The chart by Helm's own library, which is a module of its own: nothing of it is in tare.
+test-chart:
+	cd deploy/helm/render && $(GO) test ./...

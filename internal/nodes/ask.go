@@ -104,9 +104,21 @@ func (f *Fleet) Weigh(ctx context.Context, node, namespace, pod, container strin
 }
 
 // Autopsy has the autopsy of a pod's JVM made on its node.
-func (f *Fleet) Autopsy(ctx context.Context, node, namespace, pod, container string) (*autopsy.Report, error) {
+func (f *Fleet) Autopsy(ctx context.Context, p *kube.Pod, container string) (*autopsy.Report, error) {
+	q := about(p.Metadata.Namespace, p.Metadata.Name, container)
+	q["uid"] = p.UIDs()
+	for _, s := range p.AllStatuses() {
+		for _, t := range []*kube.Terminated{s.State.Terminated, s.LastState.Terminated} {
+			if t != nil && (container == "" || s.Name == container) {
+				q.Add("id", kube.ID(t.ContainerID))
+			}
+		}
+	}
 	out := &autopsy.Report{}
-	return out, f.ask(ctx, node, "/v1/autopsy", about(namespace, pod, container), out)
+	if err := f.ask(ctx, p.Spec.NodeName, "/v1/autopsy", q, out); err != nil {
+		return nil, err
+	}
+	return out, nil
 }
 
 // atOnce bounds the agents that are asked at the same time.

@@ -30,8 +30,12 @@ import (
 // TokenHeader has the token: the API server keeps Authorization to itself.
 const TokenHeader = "Tare-Token"
 
-// weighLimit bounds one weighing.
-const weighLimit = 30 * time.Second
+const (
+	// weighLimit bounds one weighing.
+	weighLimit = 30 * time.Second
+	// maxIDs bounds the containers of one question.
+	maxIDs = 32
+)
 
 // JVM is one that the ledger has, with what was seen of it last.
 type JVM struct {
@@ -209,7 +213,13 @@ func (h *Handler) autopsy(r *http.Request) (any, error) {
 	if h.Log != nil {
 		h.Log(r.Context(), &s)
 	}
-	report, err := s.FindPod(id.Namespace, id.Pod, id.Container)
+	report, err := s.FindPod(id.Namespace, id.Pod, id.Container, r.URL.Query()["uid"]...)
+	// Of a JVM that ended before the agent saw it the kernel's log may know the container.
+	for _, container := range r.URL.Query()["id"][:min(len(r.URL.Query()["id"]), maxIDs)] {
+		if errors.Is(err, autopsy.ErrNotFound) && kube.ID("x://"+container) != "" {
+			report, err = s.Find(container)
+		}
+	}
 	if errors.Is(err, autopsy.ErrNotFound) {
 		return nil, &answerError{http.StatusNotFound, err}
 	}
