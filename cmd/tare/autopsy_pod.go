@@ -8,7 +8,7 @@ import (
 	"net/url"
 
 	"tare.dev/tare/internal/autopsy"
-	"tare.dev/tare/internal/kube"
+	"tare.dev/tare/internal/kubeapi"
 	"tare.dev/tare/internal/nodes"
 	"tare.dev/tare/internal/report"
 )
@@ -28,11 +28,11 @@ func runPodAutopsy(ctx context.Context, w, errs io.Writer, c cluster, name strin
 		return err
 	}
 	in := autopsy.PodInput{Pod: *p, Container: c.container}
-	events, err := kube.GetAll[kube.EventObject](ctx, client, kube.EventPath(p.Metadata.Namespace), url.Values{"fieldSelector": {"involvedObject.uid=" + p.Metadata.UID}}, maxPodEvents)
+	events, err := kubeapi.GetAll[kubeapi.EventObject](ctx, client, kubeapi.EventPath(p.Metadata.Namespace), url.Values{"fieldSelector": {"involvedObject.uid=" + p.Metadata.UID}}, maxPodEvents)
 	if err == nil {
 		in.Events = events.Items
 	} else {
-		complain(errs, fmt.Errorf("events are missing: %w", clusterError(ctx, client, err, kube.Right{Verb: "list", Resource: "events", Namespace: p.Metadata.Namespace})))
+		complain(errs, fmt.Errorf("events are missing: %w", clusterError(ctx, client, err, kubeapi.Right{Verb: "list", Resource: "events", Namespace: p.Metadata.Namespace})))
 	}
 	if in.JVM, err = c.jvmAutopsy(ctx, client, p); err != nil {
 		complain(errs, fmt.Errorf("the JVM's own autopsy is missing: %w", err))
@@ -50,7 +50,7 @@ func runPodAutopsy(ctx context.Context, w, errs io.Writer, c cluster, name strin
 	return show(w, report.PodAutopsy(r), markdown)
 }
 
-func (c *cluster) jvmAutopsy(ctx context.Context, client *kube.Client, p *kube.Pod) (*autopsy.Report, error) {
+func (c *cluster) jvmAutopsy(ctx context.Context, client *kubeapi.Client, p *kubeapi.Pod) (*autopsy.Report, error) {
 	fleet, err := c.fleet(ctx, client)
 	if err != nil {
 		return nil, err

@@ -9,13 +9,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tare.dev/tare/internal/kube"
+	"tare.dev/tare/internal/kubeapi"
 	"tare.dev/tare/internal/nodes"
 )
 
 // cluster is the flags of the commands that ask a Kubernetes cluster.
 type cluster struct {
-	kube.Options
+	kubeapi.Options
 	container, agents string
 }
 
@@ -37,18 +37,18 @@ func (c *cluster) agentFlag(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&c.agents, "agents", "tare", "`namespace` of tare's agents")
 }
 
-func (c *cluster) client(ctx context.Context) (*kube.Client, error) {
-	config, err := kube.Load(c.Options)
+func (c *cluster) client(ctx context.Context) (*kubeapi.Client, error) {
+	config, err := kubeapi.Load(c.Options)
 	if err != nil {
 		return nil, usageError(err)
 	}
-	return kube.New(ctx, config)
+	return kubeapi.New(ctx, config)
 }
 
 // fleet finds the agents, and names the rights that are missing where it may not.
-func (c *cluster) fleet(ctx context.Context, client *kube.Client) (*nodes.Fleet, error) {
+func (c *cluster) fleet(ctx context.Context, client *kubeapi.Client) (*nodes.Fleet, error) {
 	f, err := nodes.Find(ctx, client, c.agents)
-	if kube.IsCode(err, http.StatusForbidden) {
+	if kubeapi.IsCode(err, http.StatusForbidden) {
 		return nil, clusterError(ctx, client, err, nodes.Rights(c.agents)...)
 	}
 	if errors.Is(err, nodes.ErrNoAgent) {
@@ -58,25 +58,25 @@ func (c *cluster) fleet(ctx context.Context, client *kube.Client) (*nodes.Fleet,
 }
 
 // pod reads a pod.
-func (c *cluster) pod(ctx context.Context, client *kube.Client, name string) (*kube.Pod, error) {
+func (c *cluster) pod(ctx context.Context, client *kubeapi.Client, name string) (*kubeapi.Pod, error) {
 	name = strings.TrimPrefix(name, "pod/")
-	if !kube.ValidName(name) {
+	if !kubeapi.ValidName(name) {
 		return nil, usageError(fmt.Errorf("%.100q is no name of a pod", name))
 	}
-	p := &kube.Pod{}
-	if err := client.Get(ctx, kube.PodPath(client.Namespace, name), nil, p); err != nil {
-		return nil, clusterError(ctx, client, err, kube.Right{Verb: "get", Resource: "pods", Namespace: client.Namespace})
+	p := &kubeapi.Pod{}
+	if err := client.Get(ctx, kubeapi.PodPath(client.Namespace, name), nil, p); err != nil {
+		return nil, clusterError(ctx, client, err, kubeapi.Right{Verb: "get", Resource: "pods", Namespace: client.Namespace})
 	}
 	return p, nil
 }
 
 // clusterError adds the exit code to an error of the API server, and the rights that are
 // missing.
-func clusterError(ctx context.Context, client *kube.Client, err error, needed ...kube.Right) error {
+func clusterError(ctx context.Context, client *kubeapi.Client, err error, needed ...kubeapi.Right) error {
 	switch {
-	case kube.IsCode(err, http.StatusNotFound):
+	case kubeapi.IsCode(err, http.StatusNotFound):
 		return &exitError{exitTarget, fmt.Errorf("%w\nlist what there is with: kubectl get pods -n %s", err, client.Namespace)}
-	case kube.IsCode(err, http.StatusForbidden), kube.IsCode(err, http.StatusUnauthorized):
+	case kubeapi.IsCode(err, http.StatusForbidden), kubeapi.IsCode(err, http.StatusUnauthorized):
 		missing, unknown := client.Missing(ctx, needed...)
 		if unknown != nil || len(missing) == 0 {
 			return &exitError{exitPermission, err}

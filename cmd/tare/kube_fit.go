@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tare.dev/tare/internal/kube"
+	"tare.dev/tare/internal/kubeapi"
 	"tare.dev/tare/internal/kubefit"
 	"tare.dev/tare/internal/linux"
 	"tare.dev/tare/internal/profile"
@@ -43,7 +43,7 @@ func proven(file string) (*profile.Profile, error) {
 }
 
 func target(text, namespace string) (kubefit.Target, error) {
-	w, name, err := kube.ParseWorkload(text)
+	w, name, err := kubeapi.ParseWorkload(text)
 	if err != nil {
 		return kubefit.Target{}, usageError(err)
 	}
@@ -67,7 +67,7 @@ func newKubeShowCommand() *cobra.Command {
 			if container == "" {
 				container = t.Name
 			}
-			if !kube.ValidName(container) || namespace != "" && !kube.ValidName(namespace) {
+			if !kubeapi.ValidName(container) || namespace != "" && !kubeapi.ValidName(namespace) {
 				return usageError(fmt.Errorf("%.100q or %.100q is no name", container, namespace))
 			}
 			text, err := kubefit.Show(format, t, kubefit.Of(p, container, ""))
@@ -152,7 +152,7 @@ func runKubeDiff(ctx context.Context, w, errs io.Writer, c cluster, name string,
 		return nil
 	}
 	err = plan.Apply(ctx, client, force)
-	if kube.IsCode(err, http.StatusConflict) {
+	if kubeapi.IsCode(err, http.StatusConflict) {
 		return fmt.Errorf("%w\nnothing was changed; take these fields with --force, or have their owner set them", err)
 	}
 	if err != nil {
@@ -172,9 +172,9 @@ func writeChanges(w io.Writer, all []kubefit.Change) {
 }
 
 // workloadError names the rights that are missing.
-func workloadError(ctx context.Context, client *kube.Client, t kubefit.Target, err error) error {
+func workloadError(ctx context.Context, client *kubeapi.Client, t kubefit.Target, err error) error {
 	group, _, _ := strings.Cut(t.APIVersion, "/")
-	right := kube.Right{Group: group, Resource: t.Resource, Namespace: t.Namespace, Name: t.Name}
+	right := kubeapi.Right{Group: group, Resource: t.Resource, Namespace: t.Namespace, Name: t.Name}
 	get, patch := right, right
 	get.Verb, patch.Verb = "get", "patch"
 	return clusterError(ctx, client, err, get, patch)

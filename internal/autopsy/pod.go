@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"tare.dev/tare/internal/doctor"
-	"tare.dev/tare/internal/kube"
+	"tare.dev/tare/internal/kubeapi"
 )
 
 // PodSchema names the JSON form of a PodReport.
@@ -35,8 +35,8 @@ const (
 
 // PodInput is what is known of a pod.
 type PodInput struct {
-	Pod    kube.Pod
-	Events []kube.EventObject
+	Pod    kubeapi.Pod
+	Events []kubeapi.EventObject
 	// Container is the one that is asked for; "" is the one that ended last.
 	Container string
 	// JVM is the autopsy of its JVM, made on its node; nil without one.
@@ -87,12 +87,12 @@ func ExaminePod(in PodInput) (*PodReport, error) {
 type podCase struct {
 	PodInput
 	r      *PodReport
-	status *kube.ContainerStatus // nil where the kubelet has told of none
-	end    *kube.Terminated      // its last; nil where it has not ended
+	status *kubeapi.ContainerStatus // nil where the kubelet has told of none
+	end    *kubeapi.Terminated      // its last; nil where it has not ended
 }
 
 // lastEnd is how a container ended last.
-func lastEnd(s *kube.ContainerStatus) *kube.Terminated {
+func lastEnd(s *kubeapi.ContainerStatus) *kubeapi.Terminated {
 	if s.State.Terminated != nil {
 		return s.State.Terminated
 	}
@@ -138,7 +138,7 @@ func (c *podCase) choose() error {
 }
 
 // telling ranks ends: one that completed says nothing of why another failed.
-func telling(t *kube.Terminated) int {
+func telling(t *kubeapi.Terminated) int {
 	if t.Reason == "Completed" {
 		return 0
 	}
@@ -171,8 +171,8 @@ func (c *podCase) addStatus() {
 }
 
 // event is the last event of some reasons that is of the container, or of the whole pod.
-func (c *podCase) event(reason, text string) *kube.EventObject {
-	var found *kube.EventObject
+func (c *podCase) event(reason, text string) *kubeapi.EventObject {
+	var found *kubeapi.EventObject
 	for i := range c.Events {
 		e := &c.Events[i]
 		if e.Reason != reason || !strings.Contains(e.Message, text) || e.Involved.Name != c.Pod.Metadata.Name || e.Involved.UID != "" && e.Involved.UID != c.Pod.Metadata.UID {
@@ -188,7 +188,7 @@ func (c *podCase) event(reason, text string) *kube.EventObject {
 	return found
 }
 
-func (c *podCase) addEvent(e *kube.EventObject) {
+func (c *podCase) addEvent(e *kubeapi.EventObject) {
 	c.add("event", "%s: %s", printable(e.Reason), printable(clip(e.Message)))
 }
 
@@ -299,14 +299,14 @@ func (c *podCase) running() bool {
 
 // limitOf is the memory limit of a container, and of what it is.
 func (c *podCase) limitOf(container string) (int64, string) {
-	for _, all := range [][]kube.Container{c.Pod.Spec.Containers, c.Pod.Spec.InitContainers} {
+	for _, all := range [][]kubeapi.Container{c.Pod.Spec.Containers, c.Pod.Spec.InitContainers} {
 		for i := range all {
-			if n, ok := kube.ParseBytes(all[i].Resources.Limits["memory"]); ok && all[i].Name == container {
+			if n, ok := kubeapi.ParseBytes(all[i].Resources.Limits["memory"]); ok && all[i].Name == container {
 				return n, "container " + container
 			}
 		}
 	}
-	if n, ok := kube.ParseBytes(c.Pod.Spec.Resources.Limits["memory"]); ok {
+	if n, ok := kubeapi.ParseBytes(c.Pod.Spec.Resources.Limits["memory"]); ok {
 		return n, "the pod"
 	}
 	return 0, ""
@@ -329,7 +329,7 @@ func (c *podCase) outOfMemory() bool {
 		return c.verdict(PodChild, doctor.Likely, "The kernel killed a process of %s for want of memory, and not its first, which then ended with exit code %d.", c.name(), c.end.ExitCode)
 	}
 	if k := c.kill(); k != "" {
-		pod, container := kube.Placed(k)
+		pod, container := kubeapi.Placed(k)
 		c.r.LimitBytes = c.JVM.LimitBytes
 		switch {
 		case container != "", pod != "" && c.alone():
@@ -363,7 +363,7 @@ func (c *podCase) podLimit(how doctor.Certainty) bool {
 
 // jvmOfEnd says that the JVM's autopsy is of the container whose end this is.
 func (c *podCase) jvmOfEnd() bool {
-	return c.JVM != nil && c.JVM.JVM.Container != "" && c.JVM.JVM.Container == kube.ID(c.end.ContainerID)
+	return c.JVM != nil && c.JVM.JVM.Container != "" && c.JVM.JVM.Container == kubeapi.ID(c.end.ContainerID)
 }
 
 // kill is the group whose limit the kernel named as it killed the JVM; "" where it is not

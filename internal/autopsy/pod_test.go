@@ -10,15 +10,15 @@ import (
 
 	"tare.dev/tare/internal/doctor"
 	"tare.dev/tare/internal/kernellog"
-	"tare.dev/tare/internal/kube"
+	"tare.dev/tare/internal/kubeapi"
 )
 
 // recorded is a pod of a real cluster (Kubernetes 1.35.4, containerd, cgroup v1) after its
 // end, with its events and the autopsy that the agent of its node made.
 type recorded struct {
-	Pod    kube.Pod           `json:"pod"`
-	Events []kube.EventObject `json:"events"`
-	JVM    *Report            `json:"jvm"`
+	Pod    kubeapi.Pod           `json:"pod"`
+	Events []kubeapi.EventObject `json:"events"`
+	JVM    *Report               `json:"jvm"`
 }
 
 func readPod(t testing.TB, name string) PodInput {
@@ -92,7 +92,7 @@ func TestTheKernelSaysWhoseLimit(t *testing.T) {
 	} {
 		in := readPod(t, c.name)
 		if in.JVM.JVM.Container == "" {
-			in.JVM.JVM.Container = kube.ID(in.Pod.Status.Containers[0].State.Terminated.ContainerID)
+			in.JVM.JVM.Container = kubeapi.ID(in.Pod.Status.Containers[0].State.Terminated.ContainerID)
 		}
 		r, err := ExaminePod(killedIn(in, c.group))
 		if err != nil || r.Verdict != c.want || r.Confidence != doctor.Certain {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 
-	"tare.dev/tare/internal/kube"
+	"tare.dev/tare/internal/kubeapi"
 	"tare.dev/tare/internal/profile"
 )
 
@@ -22,7 +22,7 @@ type Answer struct {
 	// Memory is the limit and the request, a quantity; CPU the limit, "" for none.
 	Memory, CPU string
 	// Env is in the order of the profile, JAVA_TOOL_OPTIONS last. Values are literal.
-	Env []kube.EnvVar
+	Env []kubeapi.EnvVar
 	// Files are what must be in the image for it: the class archive.
 	Archive string
 	// NoHugePages says that a starter must switch huge pages off (tare-exec does).
@@ -39,14 +39,14 @@ func Of(p *profile.Profile, container, before string) Answer {
 	}
 	for _, e := range p.Env {
 		name, value, _ := strings.Cut(e, "=")
-		a.Env = append(a.Env, kube.EnvVar{Name: name, Value: value})
+		a.Env = append(a.Env, kubeapi.EnvVar{Name: name, Value: value})
 	}
 	if len(p.Options) > 0 {
 		options := make([]string, len(p.Options))
 		for i, o := range p.Options {
 			options[i] = quoted(o)
 		}
-		a.Env = append(a.Env, kube.EnvVar{Name: toolOptions, Value: strings.TrimSpace(before + " " + strings.Join(options, " "))})
+		a.Env = append(a.Env, kubeapi.EnvVar{Name: toolOptions, Value: strings.TrimSpace(before + " " + strings.Join(options, " "))})
 	}
 	if p.Archive != nil {
 		a.Archive = p.Archive.File
@@ -98,7 +98,7 @@ func (a Answer) container() yaml.MapSlice {
 
 // Target is the workload that gets it.
 type Target struct {
-	kube.Workload
+	kubeapi.Workload
 	Namespace, Name string
 }
 

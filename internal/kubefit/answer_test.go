@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"tare.dev/tare/internal/kube"
+	"tare.dev/tare/internal/kubeapi"
 	"tare.dev/tare/internal/profile"
 )
 
@@ -14,7 +14,7 @@ var update = flag.Bool("update", false, "write what is expected anew")
 
 func shop(t *testing.T) (Target, *profile.Profile) {
 	t.Helper()
-	w, name, err := kube.ParseWorkload("deploy/shop")
+	w, name, err := kubeapi.ParseWorkload("deploy/shop")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"tare.dev/tare/internal/kube"
+	"tare.dev/tare/internal/kubeapi"
 	"tare.dev/tare/internal/profile"
 )
 
@@ -23,14 +23,14 @@ const beforeKey = "tare.dev/before"
 // before is what a container had of what tare sets. A variable that is not there was not.
 type before struct {
 	Container string            `json:"container"`
-	Resources kube.Resources    `json:"resources"`
+	Resources kubeapi.Resources `json:"resources"`
 	Env       map[string]string `json:"env,omitempty"`
 }
 
 // object is what is read of a workload.
 type object struct {
 	Metadata struct {
-		kube.Meta
+		kubeapi.Meta
 		Managed []struct {
 			Manager   string `json:"manager"`
 			Operation string `json:"operation"`
@@ -46,8 +46,8 @@ var (
 	ErrReference   = errors.New("is set from elsewhere (valueFrom), which tare would replace")
 )
 
-func read(ctx context.Context, c *kube.Client, t Target) (*object, error) {
-	text, err := c.Do(ctx, kube.Request{Method: http.MethodGet, Path: t.Path(t.Namespace, t.Name)})
+func read(ctx context.Context, c *kubeapi.Client, t Target) (*object, error) {
+	text, err := c.Do(ctx, kubeapi.Request{Method: http.MethodGet, Path: t.Path(t.Namespace, t.Name)})
 	if err != nil {
 		return nil, err
 	}
@@ -133,7 +133,7 @@ func (c Change) String() string {
 
 // Prepare asks the server what applying a profile to a container would change, and
 // changes nothing (dryRun=All). container may be empty where there is one alone.
-func Prepare(ctx context.Context, c *kube.Client, t Target, container string, p *profile.Profile) (*Plan, error) {
+func Prepare(ctx context.Context, c *kubeapi.Client, t Target, container string, p *profile.Profile) (*Plan, error) {
 	live, err := read(ctx, c, t)
 	if err != nil {
 		return nil, err
@@ -215,7 +215,7 @@ func (p *Plan) differs(got map[string]any) []Change {
 }
 
 // Apply applies a plan. Without force a field that another manager has is an answer 409.
-func (p *Plan) Apply(ctx context.Context, c *kube.Client, force bool) error {
+func (p *Plan) Apply(ctx context.Context, c *kubeapi.Client, force bool) error {
 	_, err := c.Apply(ctx, p.Target.Path(p.Target.Namespace, p.Target.Name), Manager, p.apply, false, force)
 	return err
 }
@@ -235,7 +235,7 @@ func (o *object) before() (before, error) {
 
 // Undo gives a workload back what it had before, and gives up the fields. It returns what
 // that changes; without do it changes nothing.
-func Undo(ctx context.Context, c *kube.Client, t Target, do bool) ([]Change, error) {
+func Undo(ctx context.Context, c *kubeapi.Client, t Target, do bool) ([]Change, error) {
 	live, err := read(ctx, c, t)
 	if err != nil {
 		return nil, err
@@ -284,7 +284,7 @@ func Undo(ctx context.Context, c *kube.Client, t Target, do bool) ([]Change, err
 
 // release gives up what tare manages of a workload, so that who applies it next finds no
 // conflict.
-func release(ctx context.Context, c *kube.Client, t Target, o *object) error {
+func release(ctx context.Context, c *kubeapi.Client, t Target, o *object) error {
 	for i, m := range o.Metadata.Managed {
 		if m.Manager != Manager || m.Operation != "Apply" {
 			continue
@@ -297,7 +297,7 @@ func release(ctx context.Context, c *kube.Client, t Target, o *object) error {
 		if err != nil {
 			return err
 		}
-		_, err = c.Do(ctx, kube.Request{Method: http.MethodPatch, Path: t.Path(t.Namespace, t.Name), ContentType: "application/json-patch+json", Body: patch})
+		_, err = c.Do(ctx, kubeapi.Request{Method: http.MethodPatch, Path: t.Path(t.Namespace, t.Name), ContentType: "application/json-patch+json", Body: patch})
 		return err
 	}
 	return nil
