@@ -15,7 +15,7 @@ STATICCHECK  := honnef.co/go/tools/cmd/staticcheck@v0.8.1
 .PHONY: build image man setup-build setup-test test test-java test-go check lint fmt demo fuzz \
   bench bench-fresh bench-truth bench-hostile bench-weigh bench-cost bench-agent bench-autopsy bench-serve \
   bench-verdicts bench-demo bench-options bench-exec bench-peers bench-images bench-fit bench-fit-record \
-  bench-levers bench-kills bench-jmh bench-caches experiments experiments-full clean FORCE
+  bench-levers bench-kills bench-jmh bench-caches experiments experiments-full kubernetes-manifests test-chart clean FORCE
 
 build: setup-build bin/tare bin/tare-exec $(JARS)
 
