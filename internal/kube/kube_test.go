@@ -16,6 +16,7 @@ import (
 	"tare.dev/tare/internal/kube"
 	"tare.dev/tare/internal/load"
 	"tare.dev/tare/internal/runner"
+	"tare.dev/tare/internal/testkit/alone"
 	"tare.dev/tare/internal/testkit/cluster"
 	"tare.dev/tare/internal/testkit/jvmtest"
 	"tare.dev/tare/internal/trial"
@@ -31,6 +32,7 @@ const (
 // start is a cluster that has tare and the demo service.
 func start(t *testing.T) *cluster.Cluster {
 	t.Helper()
+	alone.Uses(t, "a Kubernetes cluster")
 	tare := filepath.Join(t.TempDir(), "tare")
 	build := exec.Command("go", "build", "-o", tare, "tare.dev/tare/cmd/tare")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")

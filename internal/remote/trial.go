@@ -64,8 +64,8 @@ type trialState struct {
 // broken is a trial.Broken; a Miss of nil is infinite.
 type broken struct {
 	trial.Broken
-	Text string
-	Miss *float64
+	Objective string // the Clause
+	Miss      *float64
 }
 
 const (
@@ -250,7 +250,7 @@ func (u *underway) watch(ended <-chan struct{}, cancel context.CancelCauseFunc) 
 }
 
 func brokenOf(b trial.Broken) broken {
-	out := broken{Broken: b, Text: b.Clause.String()}
+	out := broken{Broken: b, Objective: b.Clause.String()}
 	out.Broken.Miss = 0
 	if !math.IsInf(b.Miss, 0) && !math.IsNaN(b.Miss) {
 		out.Miss = &b.Miss
@@ -260,7 +260,7 @@ func brokenOf(b trial.Broken) broken {
 
 func (b broken) broken() trial.Broken {
 	out := b.Broken
-	if clause, err := trial.ParseSLO(b.Text); err == nil && len(clause) == 1 {
+	if clause, err := trial.ParseSLO(b.Objective); err == nil && len(clause) == 1 {
 		out.Clause = clause[0]
 	}
 	out.Miss = math.Inf(1)
