@@ -16,7 +16,7 @@ STATICCHECK  := honnef.co/go/tools/cmd/staticcheck@v0.8.1
   bench bench-fresh bench-truth bench-hostile bench-weigh bench-cost bench-agent bench-autopsy bench-serve \
   bench-verdicts bench-demo bench-options bench-exec bench-peers bench-images bench-fit bench-fit-record \
   bench-check bench-levers bench-kills bench-jmh bench-caches bench-release experiments experiments-full \
-  release site clean FORCE
+  release site kubernetes-manifests test-chart clean FORCE
 
 build: setup-build bin/tare bin/tare-exec $(JARS)
 
@@ -296,3 +296,12 @@ bench-caches: build
 
 clean:
 	rm -rf bin java/.built java/testing/target java/*/*/target
+
+# What kustomize starts from, made from Helm's chart: both have one source.
+kubernetes-manifests:
+	cd deploy/helm/render && $(GO) run . -values ../../kustomize/agent.values.yaml -kustomize ../../kustomize/agent
+	cd deploy/helm/render && $(GO) run . -values ../../kustomize/hub.values.yaml -kustomize ../../kustomize/hub
+
+# The chart by Helm's own library, which is a module of its own: nothing of it is in tare.
+test-chart:
+	cd deploy/helm/render && $(GO) test ./...

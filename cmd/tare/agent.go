@@ -19,7 +19,7 @@ import (
 	"tare.dev/tare/internal/agent"
 	"tare.dev/tare/internal/autopsy"
 	"tare.dev/tare/internal/collect"
-	"tare.dev/tare/internal/kube"
+	"tare.dev/tare/internal/kubeapi"
 	"tare.dev/tare/internal/ledger"
 	"tare.dev/tare/internal/linux"
 	"tare.dev/tare/internal/names"
@@ -225,19 +225,19 @@ func runAgent(ctx context.Context, errs io.Writer, opts agentOptions) error {
 }
 
 // podsOf are the names of the pods of a node.
-func podsOf(ctx context.Context, node string) (*kube.Names, error) {
-	if !kube.ValidName(node) {
+func podsOf(ctx context.Context, node string) (*kubeapi.Names, error) {
+	if !kubeapi.ValidName(node) {
 		return nil, fmt.Errorf("%.100q is no name of a node", node)
 	}
-	config, err := kube.Load(kube.Options{})
+	config, err := kubeapi.Load(kubeapi.Options{})
 	if err != nil {
 		return nil, err
 	}
-	client, err := kube.New(ctx, config)
+	client, err := kubeapi.New(ctx, config)
 	if err != nil {
 		return nil, err
 	}
-	return kube.NewNames(client, node), nil
+	return kubeapi.NewNames(client, node), nil
 }
 
 // serveNode answers questions about this node's JVMs until stop is called.

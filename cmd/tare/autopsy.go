@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -22,6 +23,7 @@ type autopsyOptions struct {
 	ledger, log, hsErr   string
 	last, json, markdown bool
 	since                time.Duration
+	cluster              cluster
 }
 
 func newAutopsyCommand() *cobra.Command {
@@ -38,6 +40,8 @@ was missing.
 
 Without a name it takes the JVM that ended last. A name is a process id, of the
 machine or of a container, a container's id or name, a pod, a jar or a main class.
+pod/NAME asks a Kubernetes cluster: the container's status, the events, and tare's
+agent on the pod's node are joined (kubectl tare autopsy does the same).
 
 The kernel's log is that of this boot (/dev/kmsg) with the journal's of the days
 before; --log reads a saved one, as dmesg, journalctl -k (also -o export), syslog
@@ -66,6 +70,9 @@ Exit codes: 0 there is a verdict, also that it is not known · 1 failure · 2 us
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 && strings.HasPrefix(args[0], "pod/") {
+				return runPodAutopsy(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), opts.cluster, args[0], opts.json, opts.markdown)
+			}
 			return runAutopsy(cmd.Context(), cmd.OutOrStdout(), cmd.InOrStdin(), opts, args)
 		},
 	}
@@ -78,6 +85,7 @@ Exit codes: 0 there is a verdict, also that it is not known · 1 failure · 2 us
 	f.BoolVar(&opts.json, "json", false, "write JSON (schema "+autopsy.Schema+")")
 	f.BoolVar(&opts.markdown, "markdown", false, "write Markdown, for an issue or a chat")
 	oneOf(cmd, "json", "markdown")
+	opts.cluster.podFlags(cmd)
 	return cmd
 }
 

@@ -52,6 +52,7 @@ type fitOptions struct {
 	env           []string
 	runFlags
 	composeFlags
+	kubeFlags
 	store     string
 	resume    bool
 	job       bool
@@ -96,6 +97,9 @@ Engine on this machine makes. They have the machine's network: what it listens
 on, it listens on here. With --compose it is a service of a Compose file, and the
 services that it depends on run beside it, in a network of their own.
 
+With --runner kubernetes each trial is a Job of one pod in a cluster, all on one
+node; readiness and load are the pod's own (docs/kubernetes.md).
+
 Each trial is stored when it ends. A fit that was interrupted or killed goes on
 with --resume; tare fit list, show, report and delete are for all that were made.
 
@@ -106,6 +110,7 @@ const fitExample = `  tare fit --ready http://127.0.0.1:8080/health --load http:
   tare fit --cpus 1 --slo 'p99<200ms errors=0' --ready log:Started --rate 200 \
       --load 'POST http://127.0.0.1:8080/orders' -- java -Xss512k -jar app.jar
   tare fit --runner docker --image shop:1.4 --load http://127.0.0.1:8080/
+  tare fit --runner kubernetes --from deployment/shop -n prod --in trials --load http://127.0.0.1:8080/
   tare fit --job --slo 'time<=1.2x' -- java -jar batch.jar input.csv
   tare fit --resume`
 
@@ -117,7 +122,7 @@ func newFitCommand() *cobra.Command {
 		Long:    fitLong,
 		Example: fitExample,
 		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 && !o.resume && o.image == "" && !o.composeFlags.given() {
+			if len(args) == 0 && !o.resume && o.image == "" && o.from == "" && !o.composeFlags.given() {
 				return usageError(errors.New("fit takes a java command after --, such as: tare fit --ready tcp:8080 -- java -jar app.jar"))
 			}
 			return nil
@@ -139,8 +144,8 @@ func newFitCommand() *cobra.Command {
 	f.SetInterspersed(false)
 	o.addFlags(f)
 	f.StringVar(&o.cgroupParent, "cgroup-parent", "", "control group to make groups in (default: the one tare runs in)")
-	f.StringVar(&o.runner, "runner", "", "cgroup, or docker for an application in an image (default: cgroup, with --image docker)")
-	f.StringVar(&o.image, "image", "", "Docker image that the application is in; its own command runs, or what stands after --")
+	f.StringVar(&o.runner, "runner", "", "cgroup, docker for an application in an image, or kubernetes (default: cgroup, with --image docker)")
+	f.StringVar(&o.image, "image", "", "image that the application is in, of Docker or for the cluster; its own command runs, or what stands after --")
 	f.StringVar(&o.profile, "profile", "", "file to write what was proven to, for tare exec: tare.json beside the jar")
 	f.StringArrayVar(&o.ownLevers, "lever", nil, "'NAME: OPTION or VARIABLE=VALUE …', a lever of your own to try with the others, or @FILE with one on each line; repeatable, each may take a trial more than --trials")
 	f.BoolVar(&o.resume, "resume", false, "go on with a fit that was cut off: --resume [ID], without one the newest started here")
@@ -181,6 +186,7 @@ func (o *fitOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.out, "out", "", "folder for report.html, result.json, and the log and footprints of each trial")
 	o.runFlags.addFlags(f)
 	o.composeFlags.addFlags(f)
+	o.kubeFlags.addFlags(f)
 	f.StringArrayVar(&o.env, "env", nil, "NAME=VALUE for the application; repeatable")
 	f.StringVar(&o.store, "store", "", storeHelp+"; none keeps nothing")
 }
@@ -191,6 +197,9 @@ func usageError(err error) error { return &exitError{exitUsage, err} }
 func runFit(ctx context.Context, stdout, stderr io.Writer, args []string, o fitOptions, h *history) (result *fit.Result, err error) {
 	c, err := fitConfig(ctx, args, o, stderr)
 	if err != nil {
+		if closer, ok := c.Runner.(io.Closer); ok {
+			err = errors.Join(err, closer.Close())
+		}
 		return nil, err
 	}
 	if c.Image == nil {
@@ -275,7 +284,7 @@ func styleOf(w io.Writer) document.Style {
 func fitConfig(ctx context.Context, args []string, o fitOptions, stderr io.Writer) (fit.Config, error) {
 	c := fit.Config{CPUs: o.cpus, Cpuset: o.cpuset, ReadyTimeout: o.readyTimeout, Warmup: o.warmup, Duration: o.duration, Requests: o.requests,
 		Job: o.job, Weigh: true}
-	if err := o.checkNumbers(); err != nil {
+	if err := cmp.Or(o.checkNumbers(), o.checkKubernetes()); err != nil {
 		return c, usageError(err)
 	}
 	var err error
@@ -299,7 +308,9 @@ func fitConfig(ctx context.Context, args []string, o fitOptions, stderr io.Write
 		c.CPUs, c.Cpuset = o.cpus, o.cpuset
 	}
 	c.AddedEnv = o.env
-	if o.image != "" {
+	if o.runner == inCluster {
+		err = o.applicationInCluster(ctx, &c, args, stderr)
+	} else if o.image != "" {
 		err = o.applicationInImage(ctx, &c, args, composed, stderr)
 	} else {
 		err = o.application(ctx, &c, args)
@@ -324,7 +335,12 @@ func fitConfig(ctx context.Context, args []string, o fitOptions, stderr io.Write
 	if c.SLO, err = o.objective(c.Load); err != nil {
 		return c, usageError(err)
 	}
-	if c.AmpleBytes, err = ampleBytes(o.ample); err != nil {
+	if o.runner == inCluster {
+		c.AmpleBytes, err = ampleInCluster(ctx, o.ample, c.Runner)
+	} else {
+		c.AmpleBytes, err = ampleBytes(o.ample)
+	}
+	if err != nil {
 		return c, usageError(err)
 	}
 	return c, nil
@@ -355,9 +371,9 @@ func (o fitOptions) application(ctx context.Context, c *fit.Config, args []strin
 
 func (o fitOptions) checkNumbers() error {
 	switch {
-	case o.runner != "" && o.runner != "cgroup" && o.runner != "docker":
-		return fmt.Errorf("--runner %q: give cgroup or docker", o.runner)
-	case (o.runner == "docker") != (o.image != "" || o.composeFlags.given()) && o.runner != "":
+	case o.runner != "" && o.runner != "cgroup" && o.runner != "docker" && o.runner != inCluster:
+		return fmt.Errorf("--runner %q: give cgroup, docker or kubernetes", o.runner)
+	case o.runner != inCluster && (o.runner == "docker") != (o.image != "" || o.composeFlags.given()) && o.runner != "":
 		return errors.New("--runner docker and --image go together: give both, or --image alone")
 	case (o.image != "" || o.composeFlags.given()) && o.cgroupParent != "":
 		return errors.New("--cgroup-parent is for --runner cgroup: the engine says where its containers are")

@@ -38,8 +38,9 @@ type imageFacts struct {
 	UID, GID int
 	// NestedJar is the file of the command's jar, where that holds jars.
 	NestedJar string `json:",omitempty"`
-	// Files are those that a JVM reads options from.
+	// Files are those that a JVM reads options from, Env the variables.
 	Files map[string]factFile
+	Env   []string `json:",omitempty"`
 	// Error says why there is no Java.
 	Error string `json:",omitempty"`
 }
@@ -120,8 +121,17 @@ func factsHere(ctx context.Context, args, env []string) (imageFacts, error) {
 		return text, err
 	}}) // what is wrong with the options is said when they are read again
 	f.NestedJar = nestedJar(args)
+	for _, e := range env {
+		if name, _, _ := strings.Cut(e, "="); slices.Contains(optionVariables, name) {
+			f.Env = append(f.Env, e)
+		}
+	}
 	return f, nil
 }
+
+// optionVariables are the variables that a JVM reads options from. No other leaves a pod:
+// there may be secrets in them.
+var optionVariables = []string{"JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "JAVA_OPTIONS"}
 
 // nestedJar is the file of a java command's jar, links resolved, where it holds jars.
 func nestedJar(args []string) string {
@@ -177,10 +187,10 @@ func imageEnv(d *runner.Docker) []string {
 }
 
 // askImage finds out what a command needs of an image.
-func askImage(ctx context.Context, d *runner.Docker, args, env []string) (imageFacts, error) {
+func askImage(ctx context.Context, r runner.Runner, program string, args, env []string) (imageFacts, error) {
 	var f imageFacts
 	out, errs := &bounded{most: maxFacts}, &bounded{most: 4 << 10}
-	p, err := d.Start(ctx, runner.Spec{Args: append([]string{runner.InContainer, imageFactsCommand, "--"}, args...), Env: env,
+	p, err := r.Start(ctx, runner.Spec{Args: append([]string{program, imageFactsCommand, "--"}, args...), Env: env,
 		Stdout: out, Stderr: errs, Limits: runner.Limits{MemoryBytes: factsMemory, CPUs: factsCPUs}})
 	if err != nil {
 		return f, err
@@ -220,7 +230,7 @@ func findImage(ctx context.Context, name string, stderr io.Writer) (lab.Place, e
 		return lab.Place{}, err
 	}
 	env := imageEnv(d)
-	facts, err := askImage(ctx, d, []string{"java"}, env)
+	facts, err := askImage(ctx, d, runner.InContainer, []string{"java"}, env)
 	if err != nil {
 		return lab.Place{}, imageError(name, err)
 	}
@@ -271,7 +281,7 @@ func (o fitOptions) applicationInImage(ctx context.Context, c *fit.Config, args 
 	if c.Env, err = applicationEnv(imageEnv(d), o.env); err != nil {
 		return usageError(err)
 	}
-	facts, err := askImage(ctx, d, command, c.Env)
+	facts, err := askImage(ctx, d, runner.InContainer, command, c.Env)
 	if err != nil {
 		return imageError(o.image, err)
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"tare.dev/tare/internal/docker"
+	"tare.dev/tare/internal/runner"
 	"tare.dev/tare/internal/testkit/dockertest"
 )
 
@@ -18,7 +19,7 @@ func TestAskImageFails(t *testing.T) {
 	if err != nil || stderr.Len() > 0 {
 		t.Fatal(err, stderr.String())
 	}
-	_, err = askImage(t.Context(), d, nil, imageEnv(d))
+	_, err = askImage(t.Context(), d, runner.InContainer, nil, imageEnv(d))
 	if err == nil {
 		t.Fatal("no error of a question for no command")
 	}

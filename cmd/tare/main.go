@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"runtime/debug"
 	"strings"
 	"syscall"
@@ -24,7 +25,7 @@ func main() {
 	runner.Gate(os.Args)
 	footprint.BoundMemory()
 	ctx, stop := signal.NotifyContext(context.Background(), endingSignals()...)
-	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	code := run(ctx, asPlugin(filepath.Base(os.Args[0]), os.Args[1:]), os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
 }
@@ -56,6 +57,7 @@ that an application passes its load with.
   tare agent         watch all JVMs of this machine, and keep what is seen of them
   tare autopsy       why a JVM ended, what grew before, what would have kept it alive
   tare serve         the same of one machine or many, over time: dashboard, API, metrics
+  tare kube top      the JVMs of a Kubernetes cluster; as kubectl tare, too
   tare jdks          the JDKs on this machine
   tare version       the version of tare, and of the formats that it writes
   tare completion SH completions for bash, zsh or fish
@@ -95,7 +97,7 @@ func newRootCommand() *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return &exitError{exitUsage, fmt.Errorf("%w\nsee: %s --help", err, cmd.CommandPath())}
 	})
-	root.AddCommand(newWeighCommand(), newDoctorCommand(), newWatchCommand(), newDiffCommand(), newFitCommand(), newBakeCommand(), newExecCommand(), newLabCommand(), newCheckCommand(), newJMHCommand(), newJDKsCommand(), newImageFactsCommand(), newTrialAgentCommand(), newAgentCommand(), newAutopsyCommand(), newServeCommand(), newVersionCommand(), newManCommand())
+	root.AddCommand(newWeighCommand(), newDoctorCommand(), newWatchCommand(), newDiffCommand(), newFitCommand(), newBakeCommand(), newExecCommand(), newLabCommand(), newCheckCommand(), newJMHCommand(), newJDKsCommand(), newImageFactsCommand(), newTrialAgentCommand(), newAgentCommand(), newAutopsyCommand(), newServeCommand(), newKubeCommand(), newVersionCommand(), newManCommand())
 	return root
 }
 

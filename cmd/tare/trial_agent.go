@@ -21,6 +21,7 @@ const tokenEnv = "TARE_AGENT_TOKEN"
 // elsewhere.
 func newTrialAgentCommand() *cobra.Command {
 	var address, tokenFile, parent string
+	var pod, install bool
 	cmd := &cobra.Command{
 		Use:   "trial-agent --listen unix:PATH",
 		Short: "Serve trials: start, limit and weigh what a client asks for",
@@ -35,9 +36,15 @@ agent and everything that it started.`,
 		Hidden: true,
 		Args:   cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if install {
+				return runner.InstallInPod()
+			}
 			token, err := agentToken(tokenFile, os.Getenv(tokenEnv))
 			if err != nil {
 				return usageError(err)
+			}
+			if pod {
+				return serveInPod(cmd.Context(), cmd.ErrOrStderr(), address, token)
 			}
 			return serveTrials(cmd.Context(), cmd.ErrOrStderr(), address, token, parent)
 		},
@@ -45,7 +52,19 @@ agent and everything that it started.`,
 	cmd.Flags().StringVar(&address, "listen", "", "unix:PATH, or a number of the loopback and a port, such as 127.0.0.1:7070")
 	cmd.Flags().StringVar(&tokenFile, "token-file", "", "file, the first line of which is the token")
 	cmd.Flags().StringVar(&parent, "cgroup-parent", "", "control group below which groups are made (default: this process's own)")
+	cmd.Flags().BoolVar(&pod, "pod", false, "serve one trial: of the application in the other container of this pod")
+	cmd.Flags().BoolVar(&install, "install", false, "put tare where the application's container of this pod finds it, and end")
 	return cmd
+}
+
+// serveInPod serves the trial of a pod.
+func serveInPod(ctx context.Context, stderr io.Writer, address, token string) error {
+	p, err := runner.NewPod()
+	if err != nil {
+		return err
+	}
+	defer p.Close()
+	return serveRunner(ctx, stderr, p, address, token)
 }
 
 // maxToken bounds the file of a token.

@@ -13,7 +13,7 @@ import (
 
 	"tare.dev/tare/internal/doctor"
 	"tare.dev/tare/internal/footprint"
-	"tare.dev/tare/internal/kube"
+	"tare.dev/tare/internal/kubeapi"
 	"tare.dev/tare/internal/ledger"
 	"tare.dev/tare/internal/linux"
 	"tare.dev/tare/internal/process"
@@ -36,7 +36,7 @@ type Config struct {
 	Clock Clock
 	// NameOf is what a cluster calls the pod and the container of a control group's path;
 	// nil where no cluster is asked. What is empty is not known yet.
-	NameOf func(path string) kube.Identity
+	NameOf func(path string) kubeapi.Identity
 }
 
 // Clock tells times, and what the agent itself has taken.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -59,8 +60,10 @@ func Choose(all []ledger.Summary, name string) (ledger.Summary, bool) {
 }
 
 // FindPod makes the autopsy of the JVM of a pod: of the one that ended last, or where none
-// has, of the one that runs. container may be empty. The error is ErrNotFound.
-func (s Sources) FindPod(namespace, pod, container string) (*Report, error) {
+// has, of the one that runs. container may be empty; uids are what the pod's groups may be
+// named after, any where there are none: a pod that is made anew may have the name of an
+// older one. The error is ErrNotFound.
+func (s Sources) FindPod(namespace, pod, container string, uids ...string) (*Report, error) {
 	all, err := s.processes()
 	if err != nil {
 		return nil, err
@@ -68,7 +71,7 @@ func (s Sources) FindPod(namespace, pod, container string) (*Report, error) {
 	var runs *ledger.Summary
 	for i := range all {
 		p := &all[i]
-		if p.Namespace != namespace || p.Pod != pod || container != "" && p.ContainerName != container {
+		if p.Namespace != namespace || p.Pod != pod || container != "" && p.ContainerName != container || len(uids) > 0 && !slices.Contains(uids, p.PodUID) {
 			continue
 		}
 		if p.Ended || !s.lives(p.Process) {

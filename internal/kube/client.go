@@ -1,302 +1,177 @@
+// Package kube makes trials in a Kubernetes cluster: each a Job of one Pod, in which the
+// application and tare's agent are containers.
 package kube
 
 import (
-	"bufio"
 	"bytes"
+	"cmp"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
-	"os"
-	"os/exec"
 	"strings"
 	"time"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"tare.dev/tare/internal/linux"
 )
 
-// Client asks an API server.
+// Client speaks to an API server in JSON. It knows no types of its own, so that they cost
+// nothing where no cluster is asked.
 type Client struct {
-	// Namespace is the one where none is given.
-	Namespace string
-
-	http   http.Client
-	base   *url.URL
-	config *Config
-	token  string // of Exec
+	config    *rest.Config
+	http      *http.Client
+	base      string
+	namespace string
+	accept    string
 }
 
 const (
-	// maxAnswer bounds what is read of one answer.
-	maxAnswer = 64 << 20
-	// maxEvent bounds one event of a watch: an object has 1.5 MiB at most (etcd's
-	// --max-request-bytes), and JSON that is not sent as stored may be longer.
-	maxEvent = 8 << 20
-	// patience is how long an answer's head may take.
-	patience = 30 * time.Second
+	// maxAnswer bounds what is read of an answer.
+	maxAnswer = 32 << 20
+	callTime  = 30 * time.Second
 )
 
-// New makes a client. With Exec it runs the program that gives credentials.
-func New(ctx context.Context, c *Config) (*Client, error) {
-	base, err := url.Parse(c.Server)
-	if err != nil || base.Host == "" || base.Scheme != "https" && base.Scheme != "http" {
-		return nil, fmt.Errorf("the cluster's server %.200q is no URL", c.Server)
-	}
-	k := &Client{Namespace: c.Namespace, base: base, config: c}
-	cert, key := c.Cert, c.Key
-	if c.Exec != nil {
-		cred, err := c.Exec.run(ctx)
-		if err != nil {
-			return nil, err
-		}
-		k.token = cred.Token
-		if cred.Cert != "" {
-			cert, key = []byte(cred.Cert), []byte(cred.Key)
-		}
-	}
-	t := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: c.ServerName, InsecureSkipVerify: c.Insecure} // as the user's kubeconfig says
-	if len(c.CA) > 0 {
-		t.RootCAs = x509.NewCertPool()
-		if !t.RootCAs.AppendCertsFromPEM(c.CA) {
-			return nil, errors.New("the cluster's certificate authority is no PEM certificate")
-		}
-	}
-	if len(cert) > 0 {
-		pair, err := tls.X509KeyPair(cert, key)
-		if err != nil {
-			return nil, fmt.Errorf("the client certificate for the cluster: %w", err)
-		}
-		t.Certificates = []tls.Certificate{pair}
-	}
-	proxy := http.ProxyFromEnvironment
-	if c.ProxyURL != "" {
-		u, err := url.Parse(c.ProxyURL)
-		if err != nil {
-			return nil, fmt.Errorf("the cluster's proxy: %w", err)
-		}
-		proxy = http.ProxyURL(u)
-	}
-	k.http.Transport = &http.Transport{TLSClientConfig: t, Proxy: proxy, ForceAttemptHTTP2: true, MaxIdleConns: 4,
-		TLSHandshakeTimeout: patience, ResponseHeaderTimeout: patience, IdleConnTimeout: time.Minute}
-	return k, nil
-}
-
-// Close closes idle connections.
-func (c *Client) Close() { c.http.CloseIdleConnections() }
-
-// credential is the status of an ExecCredential.
-type credential struct {
-	Token string `json:"token"`
-	Cert  string `json:"clientCertificateData"`
-	Key   string `json:"clientKeyData"`
-}
-
-// run asks the program of a kubeconfig, as kubectl does, for credentials.
-func (e *Exec) run(ctx context.Context) (*credential, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, e.Command, e.Args...)
-	info, err := json.Marshal(map[string]any{"apiVersion": e.APIVersion, "kind": "ExecCredential", "spec": map[string]any{"interactive": false}})
+// Open finds the cluster: that of a kubeconfig file ($KUBECONFIG and ~/.kube/config where
+// none is named), or the one that this process is a pod of. The namespace is the context's
+// where none is named.
+func Open(kubeconfig, kubeContext, namespace string) (*Client, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = kubeconfig
+	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: kubeContext})
+	config, err := loader.ClientConfig()
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("cluster: %w: give --kubeconfig, or set KUBECONFIG", err)
 	}
-	cmd.Env = append(os.Environ(), "KUBERNETES_EXEC_INFO="+string(info))
-	for _, v := range e.Env {
-		cmd.Env = append(cmd.Env, v.Name+"="+v.Value)
+	if namespace == "" {
+		if namespace, _, err = loader.Namespace(); err != nil {
+			return nil, fmt.Errorf("namespace: %w", err)
+		}
 	}
-	var said bytes.Buffer
-	cmd.Stderr = &said
-	out, err := cmd.Output()
+	config.UserAgent = "tare"
+	client, err := rest.HTTPClientFor(config)
 	if err != nil {
-		return nil, fmt.Errorf("%.100q, which gives credentials for the cluster: %w: %.300q", e.Command, err, strings.TrimSpace(said.String()))
+		return nil, fmt.Errorf("cluster: %w", err)
 	}
-	var answer struct {
-		Status credential `json:"status"`
+	base, _, err := rest.DefaultServerUrlFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("cluster: %w", err)
 	}
-	if err := json.Unmarshal(out, &answer); err != nil || answer.Status == (credential{}) {
-		return nil, fmt.Errorf("%.100q gave no credentials for the cluster", e.Command)
-	}
-	return &answer.Status, nil
+	return &Client{config: config, http: client, base: strings.TrimSuffix(base.String(), "/"), namespace: namespace}, nil
 }
 
-// StatusError is an answer that is no success.
+// withAccept is the client for another form of answers.
+func (c *Client) withAccept(form string) *Client {
+	of := *c
+	of.accept = form
+	return &of
+}
+
+// Namespace is where objects are made.
+func (c *Client) Namespace() string { return c.namespace }
+
+// StatusError is what an API server says of a request that it did not do.
 type StatusError struct {
-	Method, Path    string
-	Code            int
-	Reason, Message string
+	Code    int
+	Reason  metav1.StatusReason
+	Message string
 }
 
-// Error says what was asked, and what the server answered.
-func (e *StatusError) Error() string {
-	return fmt.Sprintf("%s %s: %d %.500s", e.Method, e.Path, e.Code, e.Message)
+// Error is the server's message.
+func (e *StatusError) Error() string { return linux.PrintableName(e.Message) }
+
+// is tells whether an error is the API server's of a reason.
+func is(err error, reason metav1.StatusReason) bool {
+	var status *StatusError
+	return errors.As(err, &status) && status.Reason == reason
 }
 
-// IsCode says that an error is an answer with this code, such as 404.
-func IsCode(err error, code int) bool {
-	var s *StatusError
-	return errors.As(err, &s) && s.Code == code
+// do sends a request; in and out may be nil.
+func (c *Client) do(ctx context.Context, method, path string, query url.Values, in, out any) error {
+	return c.send(ctx, method, path, query, "application/json", in, out)
 }
 
-// Request is one call.
-type Request struct {
-	Method, Path string
-	Query        url.Values
-	ContentType  string // of the body; "" without one
-	Body         []byte
-	Header       http.Header
-}
-
-// open sends a request and returns the answer of a success.
-func (c *Client) open(ctx context.Context, r Request) (*http.Response, error) {
-	u := *c.base
-	u.Path = strings.TrimSuffix(u.Path, "/") + r.Path
-	u.RawQuery = r.Query.Encode()
-	req, err := http.NewRequestWithContext(ctx, r.Method, u.String(), bytes.NewReader(r.Body))
-	if err != nil {
-		return nil, err
-	}
-	for name, values := range r.Header {
-		req.Header[name] = values
-	}
-	req.Header.Set("Accept", "application/json")
-	req.Header.Set("User-Agent", "tare")
-	if r.ContentType != "" {
-		req.Header.Set("Content-Type", r.ContentType)
-	}
-	if err := c.authenticate(req); err != nil {
-		return nil, err
-	}
-	resp, err := c.http.Do(req)
-	if err != nil {
-		return nil, fmt.Errorf("the API server: %w", err)
-	}
-	if resp.StatusCode < 300 {
-		return resp, nil
-	}
-	defer resp.Body.Close()
-	text, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
-	e := &StatusError{Method: r.Method, Path: r.Path, Code: resp.StatusCode, Message: strings.TrimSpace(string(text))}
-	var status struct {
-		Kind, Reason, Message string
-	}
-	if json.Unmarshal(text, &status) == nil && status.Kind == "Status" {
-		e.Reason, e.Message = status.Reason, status.Message
-	}
-	return nil, e
-}
-
-func (c *Client) authenticate(r *http.Request) error {
-	token := c.token
-	switch {
-	case token != "":
-	case c.config.TokenFile != "":
-		text, err := readBounded(c.config.TokenFile)
+func (c *Client) send(ctx context.Context, method, path string, query url.Values, content string, in, out any) error {
+	ctx, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
+	var body io.Reader
+	if in != nil {
+		text, err := json.Marshal(in)
 		if err != nil {
-			return fmt.Errorf("token for the cluster: %w", err)
+			return err
 		}
-		token = strings.TrimSpace(string(text))
-	case c.config.Token != "":
-		token = c.config.Token
-	case c.config.Username != "":
-		r.SetBasicAuth(c.config.Username, c.config.Password)
+		body = bytes.NewReader(text)
 	}
-	if token != "" {
-		r.Header.Set("Authorization", "Bearer "+token)
+	address := c.base + path
+	if len(query) > 0 {
+		address += "?" + query.Encode()
 	}
-	return nil
-}
-
-// Do makes a call and returns the answer's text.
-func (c *Client) Do(ctx context.Context, r Request) ([]byte, error) {
-	resp, err := c.open(ctx, r)
+	r, err := http.NewRequestWithContext(ctx, method, address, body)
 	if err != nil {
-		return nil, err
+		return err
+	}
+	r.Header.Set("Accept", cmp.Or(c.accept, "application/json"))
+	r.Header.Set("Content-Type", content)
+	resp, err := c.http.Do(r)
+	if err != nil {
+		return fmt.Errorf("API server: %w", err)
 	}
 	defer resp.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
 	if err == nil && len(text) > maxAnswer {
-		err = fmt.Errorf("%s %s: an answer of more than %d MiB", r.Method, r.Path, maxAnswer>>20)
+		err = fmt.Errorf("an answer of more than %d MiB", maxAnswer>>20)
 	}
-	return text, err
-}
-
-// Get reads an object, or a list of them, into out.
-func (c *Client) Get(ctx context.Context, path string, query url.Values, out any) error {
-	text, err := c.Do(ctx, Request{Method: http.MethodGet, Path: path, Query: query})
 	if err != nil {
-		return err
+		return fmt.Errorf("API server: %w", err)
+	}
+	if resp.StatusCode >= http.StatusBadRequest {
+		return statusError(resp.StatusCode, text)
+	}
+	if out == nil {
+		return nil
 	}
 	if err := json.Unmarshal(text, out); err != nil {
-		return fmt.Errorf("GET %s: %w", path, err)
+		return fmt.Errorf("API server: answer of %s: %w", path, err)
 	}
 	return nil
 }
 
-// Apply applies an object on the server (server-side apply, Content-Type
-// application/apply-patch+yaml, of which JSON is a part) as the field manager. dryRun
-// changes nothing, and force takes fields from other managers.
-func (c *Client) Apply(ctx context.Context, path, manager string, object any, dryRun, force bool) ([]byte, error) {
-	body, err := json.Marshal(object)
-	if err != nil {
-		return nil, err
-	}
-	q := url.Values{"fieldManager": {manager}}
-	if force {
-		q.Set("force", "true")
-	}
-	if dryRun {
-		q.Set("dryRun", "All")
-	}
-	return c.Do(ctx, Request{Method: http.MethodPatch, Path: path, Query: q, ContentType: "application/apply-patch+yaml", Body: body})
+// patch changes an object (JSON Merge Patch, RFC 7396).
+func (c *Client) patch(ctx context.Context, path string, change any) error {
+	return c.send(ctx, http.MethodPatch, path, nil, "application/merge-patch+json", change, nil)
 }
 
-// Event is one of a watch.
-type Event struct {
-	Type   string          `json:"type"` // ADDED, MODIFIED, DELETED, BOOKMARK, ERROR
-	Object json.RawMessage `json:"object"`
+func statusError(code int, text []byte) error {
+	var s metav1.Status
+	if err := json.Unmarshal(text, &s); err != nil || s.Message == "" {
+		s.Message = fmt.Sprintf("%s: %.200s", http.StatusText(code), text)
+	}
+	return &StatusError{Code: code, Reason: s.Reason, Message: s.Message}
 }
 
-// Watch calls f with each event until the server ends the watch, which is no error, f
-// fails or the context ends.
-func (c *Client) Watch(ctx context.Context, path string, query url.Values, f func(Event) error) error {
-	q := url.Values{"watch": {"true"}, "allowWatchBookmarks": {"true"}}
-	for k, v := range query {
-		q[k] = v
+// path is where objects of a resource are, in the client's namespace; group is such as
+// api/v1 or apis/batch/v1.
+func (c *Client) path(group, resource string, name ...string) string {
+	p := "/" + group + "/namespaces/" + url.PathEscape(c.namespace) + "/" + resource
+	for _, n := range name {
+		p += "/" + url.PathEscape(n)
 	}
-	resp, err := c.open(ctx, Request{Method: http.MethodGet, Path: path, Query: q})
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	lines := bufio.NewScanner(resp.Body)
-	lines.Buffer(nil, maxEvent)
-	for lines.Scan() {
-		var e Event
-		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
-			return fmt.Errorf("watch %s: %w", path, err)
-		}
-		if e.Type == "ERROR" {
-			var status struct {
-				Code            int
-				Reason, Message string
-			}
-			_ = json.Unmarshal(e.Object, &status) // what it does not tell is empty
-			return &StatusError{Method: "WATCH", Path: path, Code: status.Code, Reason: status.Reason, Message: status.Message}
-		}
-		if err := f(e); err != nil {
-			return err
-		}
-	}
-	return lines.Err()
+	return p
 }
 
-// Right is something that one may do.
-type Right struct{ Verb, Group, Resource, Subresource, Namespace, Name string }
+// Right is something that a user may do in a namespace.
+type Right struct {
+	Verb, Group, Resource, Subresource string
+}
 
-// String is the right as kubectl auth can-i takes it.
+// String is the right as kubectl auth can-i names it.
 func (r Right) String() string {
 	s := r.Verb + " " + r.Resource
 	if r.Group != "" {
@@ -305,46 +180,22 @@ func (r Right) String() string {
 	if r.Subresource != "" {
 		s += "/" + r.Subresource
 	}
-	if r.Name != "" {
-		s += " " + r.Name
-	}
-	if r.Namespace != "" {
-		s += " -n " + r.Namespace
-	}
 	return s
 }
 
-// Missing asks the server which of some rights the caller has not
-// (SelfSubjectAccessReview of authorization.k8s.io/v1).
-func (c *Client) Missing(ctx context.Context, rights ...Right) ([]Right, error) {
+// Missing are those of the rights that the user does not have (SelfSubjectAccessReview).
+func (c *Client) Missing(ctx context.Context, rights []Right) ([]Right, error) {
 	var missing []Right
-	for _, r := range rights {
-		body, err := json.Marshal(map[string]any{"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
-			"spec": map[string]any{"resourceAttributes": map[string]string{"verb": r.Verb, "group": r.Group, "resource": r.Resource,
-				"subresource": r.Subresource, "namespace": r.Namespace, "name": r.Name}}})
-		if err != nil {
-			return nil, err
+	for _, right := range rights {
+		review := authorizationv1.SelfSubjectAccessReview{TypeMeta: metav1.TypeMeta{APIVersion: "authorization.k8s.io/v1", Kind: "SelfSubjectAccessReview"}}
+		review.Spec.ResourceAttributes = &authorizationv1.ResourceAttributes{Namespace: c.namespace, Verb: right.Verb, Group: right.Group, Resource: right.Resource, Subresource: right.Subresource}
+		var answer authorizationv1.SelfSubjectAccessReview
+		if err := c.do(ctx, http.MethodPost, "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", nil, review, &answer); err != nil {
+			return nil, fmt.Errorf("rights in namespace %s: %w", c.namespace, err)
 		}
-		text, err := c.Do(ctx, Request{Method: http.MethodPost, Path: "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", ContentType: "application/json", Body: body})
-		if err != nil {
-			return nil, err
-		}
-		var review struct {
-			Status struct {
-				Allowed bool `json:"allowed"`
-			} `json:"status"`
-		}
-		if err := json.Unmarshal(text, &review); err != nil {
-			return nil, err
-		}
-		if !review.Status.Allowed {
-			missing = append(missing, r)
+		if !answer.Status.Allowed {
+			missing = append(missing, right)
 		}
 	}
 	return missing, nil
-}
-
-// Proxied is the path of what a pod serves at a port by HTTPS, through the API server.
-func Proxied(namespace, pod string, port int, path string) string {
-	return fmt.Sprintf("/api/v1/namespaces/%s/pods/https:%s:%d/proxy%s", url.PathEscape(namespace), url.PathEscape(pod), port, path)
 }

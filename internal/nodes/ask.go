@@ -12,7 +12,7 @@ import (
 
 	"tare.dev/tare/internal/autopsy"
 	"tare.dev/tare/internal/footprint"
-	"tare.dev/tare/internal/kube"
+	"tare.dev/tare/internal/kubeapi"
 )
 
 const (
@@ -26,7 +26,7 @@ const (
 
 // Fleet is the agents of a cluster.
 type Fleet struct {
-	client    *kube.Client
+	client    *kubeapi.Client
 	namespace string // of the agents
 	token     string
 	agents    map[string]string // pods by node
@@ -36,8 +36,8 @@ type Fleet struct {
 var ErrNoAgent = errors.New("no agent of tare runs there")
 
 // Rights are what asking agents needs.
-func Rights(namespace string) []kube.Right {
-	return []kube.Right{
+func Rights(namespace string) []kubeapi.Right {
+	return []kubeapi.Right{
 		{Verb: "list", Resource: "pods", Namespace: namespace},
 		{Verb: "get", Resource: "secrets", Namespace: namespace, Name: TokenSecret},
 		{Verb: "get", Resource: "pods", Subresource: "proxy", Namespace: namespace},
@@ -45,9 +45,9 @@ func Rights(namespace string) []kube.Right {
 }
 
 // Find finds the agents in a namespace.
-func Find(ctx context.Context, c *kube.Client, namespace string) (*Fleet, error) {
+func Find(ctx context.Context, c *kubeapi.Client, namespace string) (*Fleet, error) {
 	f := &Fleet{client: c, namespace: namespace, agents: map[string]string{}}
-	list, err := kube.GetAll[kube.Pod](ctx, c, kube.PodPath(namespace, ""), url.Values{"labelSelector": {AgentLabel}}, maxNodes)
+	list, err := kubeapi.GetAll[kubeapi.Pod](ctx, c, kubeapi.PodPath(namespace, ""), url.Values{"labelSelector": {AgentLabel}}, maxNodes)
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +79,7 @@ func (f *Fleet) ask(ctx context.Context, node, path string, query url.Values, ou
 	if !ok {
 		return fmt.Errorf("node %.253q: %w", node, ErrNoAgent)
 	}
-	text, err := f.client.Do(ctx, kube.Request{Method: http.MethodGet, Path: kube.Proxied(f.namespace, pod, Port, path), Query: query, Header: http.Header{TokenHeader: {f.token}}})
+	text, err := f.client.Do(ctx, kubeapi.Request{Method: http.MethodGet, Path: kubeapi.Proxied(f.namespace, pod, Port, path), Query: query, Header: http.Header{TokenHeader: {f.token}}})
 	if err != nil {
 		return fmt.Errorf("the agent of node %s: %w", node, err)
 	}
@@ -104,9 +104,21 @@ func (f *Fleet) Weigh(ctx context.Context, node, namespace, pod, container strin
 }
 
 // Autopsy has the autopsy of a pod's JVM made on its node.
-func (f *Fleet) Autopsy(ctx context.Context, node, namespace, pod, container string) (*autopsy.Report, error) {
+func (f *Fleet) Autopsy(ctx context.Context, p *kubeapi.Pod, container string) (*autopsy.Report, error) {
+	q := about(p.Metadata.Namespace, p.Metadata.Name, container)
+	q["uid"] = p.UIDs()
+	for _, s := range p.AllStatuses() {
+		for _, t := range []*kubeapi.Terminated{s.State.Terminated, s.LastState.Terminated} {
+			if t != nil && (container == "" || s.Name == container) {
+				q.Add("id", kubeapi.ID(t.ContainerID))
+			}
+		}
+	}
 	out := &autopsy.Report{}
-	return out, f.ask(ctx, node, "/v1/autopsy", about(namespace, pod, container), out)
+	if err := f.ask(ctx, p.Spec.NodeName, "/v1/autopsy", q, out); err != nil {
+		return nil, err
+	}
+	return out, nil
 }
 
 // atOnce bounds the agents that are asked at the same time.

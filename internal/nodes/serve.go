@@ -21,7 +21,7 @@ import (
 	"tare.dev/tare/internal/autopsy"
 	"tare.dev/tare/internal/doctor"
 	"tare.dev/tare/internal/footprint"
-	"tare.dev/tare/internal/kube"
+	"tare.dev/tare/internal/kubeapi"
 	"tare.dev/tare/internal/ledger"
 	"tare.dev/tare/internal/linux"
 	"tare.dev/tare/internal/process"
@@ -30,8 +30,12 @@ import (
 // TokenHeader has the token: the API server keeps Authorization to itself.
 const TokenHeader = "Tare-Token"
 
-// weighLimit bounds one weighing.
-const weighLimit = 30 * time.Second
+const (
+	// weighLimit bounds one weighing.
+	weighLimit = 30 * time.Second
+	// maxIDs bounds the containers of one question.
+	maxIDs = 32
+)
 
 // JVM is one that the ledger has, with what was seen of it last.
 type JVM struct {
@@ -161,10 +165,10 @@ func (j *JVM) add(r *ledger.Record) {
 }
 
 // asked is the container that a question is about.
-func asked(r *http.Request) (kube.Identity, error) {
+func asked(r *http.Request) (kubeapi.Identity, error) {
 	q := r.URL.Query()
-	id := kube.Identity{Namespace: q.Get("namespace"), Pod: q.Get("pod"), Container: q.Get("container")}
-	if !kube.ValidName(id.Namespace) || !kube.ValidName(id.Pod) || id.Container != "" && !kube.ValidName(id.Container) {
+	id := kubeapi.Identity{Namespace: q.Get("namespace"), Pod: q.Get("pod"), Container: q.Get("container")}
+	if !kubeapi.ValidName(id.Namespace) || !kubeapi.ValidName(id.Pod) || id.Container != "" && !kubeapi.ValidName(id.Container) {
 		return id, &answerError{http.StatusBadRequest, errors.New("want namespace, pod and perhaps container")}
 	}
 	return id, nil
@@ -209,7 +213,13 @@ func (h *Handler) autopsy(r *http.Request) (any, error) {
 	if h.Log != nil {
 		h.Log(r.Context(), &s)
 	}
-	report, err := s.FindPod(id.Namespace, id.Pod, id.Container)
+	report, err := s.FindPod(id.Namespace, id.Pod, id.Container, r.URL.Query()["uid"]...)
+	// Of a JVM that ended before the agent saw it the kernel's log may know the container.
+	for _, container := range r.URL.Query()["id"][:min(len(r.URL.Query()["id"]), maxIDs)] {
+		if errors.Is(err, autopsy.ErrNotFound) && kubeapi.ID("x://"+container) != "" {
+			report, err = s.Find(container)
+		}
+	}
 	if errors.Is(err, autopsy.ErrNotFound) {
 		return nil, &answerError{http.StatusNotFound, err}
 	}

@@ -22,11 +22,12 @@ import (
 	"time"
 
 	"tare.dev/tare/internal/bootjar"
+	"tare.dev/tare/internal/load"
 	"tare.dev/tare/internal/runner"
 )
 
 // Version is the version of the protocol. Both sides must have the same one.
-const Version = "2"
+const Version = "3"
 
 const (
 	versionHeader = "Tare-Protocol"
@@ -102,7 +103,7 @@ type failure struct {
 var kinds = map[string]error{
 	"unavailable": runner.ErrUnavailable, "exists": runner.ErrExists, "no counters": runner.ErrNoCounters, "closed": os.ErrClosed,
 	"not exist": fs.ErrNotExist, "permission": fs.ErrPermission, "not found": exec.ErrNotFound, "busy": syscall.EBUSY, "layout": bootjar.ErrLayout,
-	"canceled": context.Canceled, "deadline": context.DeadlineExceeded,
+	"load target": load.ErrTarget, "canceled": context.Canceled, "deadline": context.DeadlineExceeded,
 }
 
 func failureOf(err error) *failure {

@@ -29,6 +29,11 @@ type Server struct {
 
 	mu        sync.Mutex
 	processes map[string]runner.Process
+	trials    map[string]*underway
+
+	life    context.Context // until Serve is to end
+	end     context.CancelFunc
+	running sync.WaitGroup // trials
 }
 
 // MinToken is how many bytes a token has at least.
@@ -40,7 +45,8 @@ func NewServer(r runner.Runner, token string) (*Server, error) {
 	if len(token) < MinToken {
 		return nil, fmt.Errorf("a token of %d bytes is too short: give one of %d or more", len(token), MinToken)
 	}
-	s := &Server{runner: r, token: sha256.Sum256([]byte(token)), processes: map[string]runner.Process{}}
+	s := &Server{runner: r, token: sha256.Sum256([]byte(token)), processes: map[string]runner.Process{}, trials: map[string]*underway{}}
+	s.life, s.end = context.WithCancel(context.Background())
 	s.mux.HandleFunc("POST /start", s.start)
 	handle(s, "name", maxCall, func(context.Context, none) (string, error) { return r.Name(), nil })
 	handle(s, "machine", maxCall, func(ctx context.Context, _ none) (runner.Machine, error) { return r.Machine(ctx) })
@@ -54,6 +60,7 @@ func NewServer(r runner.Runner, token string) (*Server, error) {
 	handle(s, "extract", maxCall, func(ctx context.Context, in extractRequest) (string, error) { return r.Extract(ctx, in.Jar, in.Folder) })
 	handle(s, "sweep", maxCall, func(ctx context.Context, _ none) ([]string, error) { return r.Sweep(ctx) })
 	s.handleProcesses()
+	s.handleTrials()
 	return s, nil
 }
 
@@ -110,7 +117,10 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	// those of processes when they have closed them.
 	rest, cancel := context.WithTimeout(context.WithoutCancel(ctx), maxCall)
 	defer cancel()
-	return server.Shutdown(rest)
+	s.end()
+	err := server.Shutdown(rest)
+	s.running.Wait()
+	return err
 }
 
 // ServeHTTP lets in who has the token and speaks the version.

@@ -350,7 +350,7 @@ func (c *container) watch() error {
 		close(c.final)
 		return fmt.Errorf("pidfd of process %d: %w; Linux 5.3 has it", c.pid, err)
 	}
-	g, err := c.findGroup()
+	g, err := findGroupOf(c.docker.proc, c.pid)
 	if err == nil {
 		c.group = g
 		c.last, err = g.usage()
@@ -371,24 +371,6 @@ func (c *container) watch() error {
 		}
 	}()
 	return err
-}
-
-// findGroup is the process's group as a group of a cgroup runner.
-func (c *container) findGroup() (group, error) {
-	g, err := linux.NewCgroupFS(c.docker.proc, "/").Group(c.pid)
-	if err != nil {
-		return nil, err
-	}
-	if g.Version == 2 {
-		return &v2Group{dir: g.Dirs[""]}, nil
-	}
-	dirs := map[string]string{}
-	for _, controller := range []string{"memory", "cpuacct", "cpu"} {
-		if dir, ok := g.Dirs[controller]; ok {
-			dirs[controller] = dir
-		}
-	}
-	return &v1Group{dir: dirs}, nil
 }
 
 // readLast reads the group of a process that has ended just now. Where the

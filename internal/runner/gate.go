@@ -54,6 +54,8 @@ type gateRequest struct {
 	Cold      Cold
 	// NoHugePages is as in Spec.
 	NoHugePages bool
+	// Inherit says that Env comes on top of the container's own environment.
+	Inherit bool
 	// OneOutput says that stderr is to be stdout, so that one writer gets both
 	// in their order.
 	OneOutput bool
@@ -93,7 +95,7 @@ func failureOf(op, path string, err error) gateFailure {
 // Gate is called first by every program that uses a Docker runner. Where the
 // program was started as a gate, it does not return. args are os.Args.
 func Gate(args []string) {
-	if len(args) != 3 || args[0] != InContainer || args[1] != gateCommand {
+	if len(args) != 3 || args[0] != InContainer && args[0] != PodProgram || args[1] != gateCommand {
 		return
 	}
 	if err := pass(args[2]); err != nil {
@@ -104,7 +106,7 @@ func Gate(args []string) {
 
 // pass returns only when it fails.
 func pass(socket string) error {
-	conn, err := net.Dial("unix", socket)
+	conn, err := dialGate(socket)
 	if err != nil {
 		return err
 	}
@@ -118,6 +120,45 @@ func pass(socket string) error {
 	r.Cold.drop()
 	// The connection is closed by a successful execve.
 	return json.NewEncoder(conn).Encode(become(r))
+}
+
+// podGreeting comes with the descriptors of stdout and stderr.
+const podGreeting = 1
+
+// dialGate calls the runner. The agent of a pod may not listen yet; it gives the gate
+// its outputs first.
+func dialGate(socket string) (net.Conn, error) {
+	if socket != podSocket {
+		return net.Dial("unix", socket)
+	}
+	var conn *net.UnixConn
+	ok, err := retry(gateTimeout, func() (bool, error) {
+		var err error
+		conn, err = net.DialUnix("unix", nil, &net.UnixAddr{Name: socket, Net: "unix"})
+		return err == nil, nil
+	})
+	if err != nil || !ok {
+		return nil, cmp.Or(err, fmt.Errorf("no agent listens on %s", socket))
+	}
+	greeting, rights := make([]byte, 1), make([]byte, unix.CmsgSpace(2*4))
+	_, n, _, _, err := conn.ReadMsgUnix(greeting, rights)
+	if err != nil {
+		return nil, err
+	}
+	messages, err := unix.ParseSocketControlMessage(rights[:n])
+	if err != nil || len(messages) != 1 {
+		return nil, fmt.Errorf("no outputs from the agent: %w", err)
+	}
+	outputs, err := unix.ParseUnixRights(&messages[0])
+	if err != nil || len(outputs) != 2 {
+		return nil, fmt.Errorf("outputs from the agent: %w", err)
+	}
+	for i, fd := range outputs {
+		if err := errors.Join(unix.Dup3(fd, i+1, 0), unix.Close(fd)); err != nil {
+			return nil, err
+		}
+	}
+	return conn, nil
 }
 
 // become returns only when it fails.
@@ -136,6 +177,9 @@ func become(r gateRequest) gateFailure {
 		if err := switchHugePages(1); err != nil {
 			return gateFailure{Op: "prctl", Path: "PR_SET_THP_DISABLE", Text: err.Error()}
 		}
+	}
+	if r.Inherit {
+		r.Env = Environ(os.Environ(), r.Env)
 	}
 	os.Setenv("PATH", pathIn(r.Env))
 	path, err := exec.LookPath(r.Args[0])

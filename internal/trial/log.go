@@ -28,6 +28,7 @@ type capture struct {
 	file     *os.File
 	written  int64
 	fileErr  error // why the file lacks the rest
+	copy     io.Writer
 	tail     []byte
 	findings Findings
 	pattern  *regexp.Regexp
@@ -54,6 +55,9 @@ func (s *stream) Write(p []byte) (int, error) {
 	s.c.mu.Lock()
 	defer s.c.mu.Unlock()
 	s.c.keep(p)
+	if s.c.copy != nil {
+		_, _ = s.c.copy.Write(p)
+	}
 	for rest := p; len(rest) > 0; {
 		part, after, ended := bytes.Cut(rest, []byte("\n"))
 		rest = after

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"sync"
 	"time"
 
@@ -62,6 +63,8 @@ type Spec struct {
 	// LogFile takes the application's whole output; empty keeps its end
 	// only.
 	LogFile string
+	// Log takes the same as it comes; nil is nobody. Its errors are not looked at.
+	Log io.Writer
 	// StopGrace is how long the application has to end after SIGTERM.
 	StopGrace time.Duration
 	// Weigh says that footprints are taken.
@@ -202,6 +205,14 @@ func (r *Result) Measured() Measured {
 // Passed tells whether the trial passed.
 func (r *Result) Passed() bool { return r.Verdict == Passed }
 
+// Trialer is a Runner that makes a whole trial where its processes run, for readiness
+// and load can be seen only there.
+type Trialer interface {
+	runner.Runner
+	// Trial is Run. Where the Spec asks for what cannot be done there, the error says so.
+	Trial(ctx context.Context, s Spec) (*Result, error)
+}
+
 // errEnded is the cause of a context that ended because the application did.
 var errEnded = errors.New("the application ended")
 
@@ -213,6 +224,9 @@ var errNotReady = errors.New("not ready in time")
 // runner.ErrUnavailable), or that ctx ended. The application has ended and its
 // group is removed when Run returns.
 func Run(ctx context.Context, r runner.Runner, s Spec) (res *Result, err error) {
+	if elsewhere, ok := r.(Trialer); ok {
+		return elsewhere.Trial(ctx, s)
+	}
 	if err := checkPorts(ctx, r, localAddrs(s.Ready, s.Loader)); err != nil {
 		return nil, err
 	}
@@ -227,6 +241,7 @@ func Run(ctx context.Context, r runner.Runner, s Spec) (res *Result, err error) 
 	}
 	defer file.Close() // of no file: harmless
 	log := newCapture(file, s.Ready.log)
+	log.copy = s.Log
 	begin := time.Now()
 	proc, err := r.Start(ctx, runner.Spec{Args: s.Args, Env: s.Env, Dir: s.Dir,
 		Cold: runner.Cold{JavaHome: s.JavaHome, Files: s.Files}, Stdout: log.stream(), Stderr: log.stream(), Limits: s.Limits,

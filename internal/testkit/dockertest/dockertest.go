@@ -184,7 +184,7 @@ func (e *Engine) Import(t testing.TB, name string, files map[string]string, chan
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	err = errors.Join(writeImage(in, files), in.Close())
+	err = errors.Join(WriteRoot(in, files), in.Close())
 	if err := errors.Join(err, cmd.Wait()); err != nil {
 		t.Fatalf("docker import: %v\n%s", err, out.String())
 	}
@@ -193,7 +193,8 @@ func (e *Engine) Import(t testing.TB, name string, files map[string]string, chan
 // notInImages are the parts of a JDK that running a program does not need.
 var notInImages = []string{"jmods", "include", "man", "demo", "src.zip", "ct.sym"}
 
-func writeImage(w io.Writer, files map[string]string) error {
+// WriteRoot writes the file system of Import as a tar archive.
+func WriteRoot(w io.Writer, files map[string]string) error {
 	tw := tar.NewWriter(w)
 	if err := tw.WriteHeader(&tar.Header{Name: "tmp/", Typeflag: tar.TypeDir, Mode: 0o1777}); err != nil {
 		return err

@@ -1,4 +1,4 @@
-package kube
+package kubeapi
 
 import (
 	"context"
@@ -171,6 +171,16 @@ func (n *Names) take(p *Pod, gone bool) {
 		containers = old.containers
 	}
 	n.pods[uid] = named{p.Metadata.Namespace, p.Metadata.Name, containers, p.Metadata.Annotations[staticUID]}
+}
+
+// UIDs are what the pod's control groups may be named after: a static pod's have the UID
+// that the kubelet gave it.
+func (p *Pod) UIDs() []string {
+	uids := []string{p.Metadata.UID}
+	if static := p.Metadata.Annotations[staticUID]; static != "" {
+		uids = append(uids, static)
+	}
+	return uids
 }
 
 // GetAll reads a list in parts; one of more than most items is an error.

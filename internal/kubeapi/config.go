@@ -1,7 +1,7 @@
-// Package kube speaks with the API server of a Kubernetes cluster: plain JSON over
+// Package kubeapi speaks with the API server of a Kubernetes cluster: plain JSON over
 // HTTPS, with the few parts of its objects that tare reads. A typed client would cost
 // every command the registration of all kinds at its start.
-package kube
+package kubeapi
 
 import (
 	"context"

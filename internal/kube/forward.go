@@ -1,0 +1,77 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"time"
+
+	"k8s.io/client-go/tools/portforward"
+	"k8s.io/client-go/transport/spdy"
+
+	"tare.dev/tare/internal/linux"
+)
+
+const forwardTime = 15 * time.Second
+
+// forward is a port of this machine's loopback that leads to one of a pod's.
+type forward struct {
+	address string
+	end     chan struct{}
+	ended   chan struct{}
+}
+
+// forward leads a free port of this machine to a port of a pod, through the API server.
+func (c *Client) forward(ctx context.Context, pod string, port int) (*forward, error) {
+	transport, upgrader, err := spdy.RoundTripperFor(c.config)
+	if err != nil {
+		return nil, err
+	}
+	u, err := url.Parse(c.base + c.path("api/v1", "pods", pod, "portforward"))
+	if err != nil {
+		return nil, err
+	}
+	f := &forward{end: make(chan struct{}), ended: make(chan struct{})}
+	ready := make(chan struct{})
+	dialer := spdy.NewDialer(upgrader, &http.Client{Transport: transport}, http.MethodPost, u)
+	p, err := portforward.NewOnAddresses(dialer, []string{"127.0.0.1"}, []string{fmt.Sprintf("0:%d", port)}, f.end, ready, io.Discard, io.Discard)
+	if err != nil {
+		return nil, err
+	}
+	failed := make(chan error, 1)
+	go func() {
+		defer close(f.ended)
+		failed <- p.ForwardPorts()
+	}()
+	timer := time.NewTimer(forwardTime)
+	defer timer.Stop()
+	select {
+	case <-ready:
+	case err := <-failed:
+		if err == nil {
+			err = errors.New("it ended")
+		}
+		return nil, fmt.Errorf("port-forward to pod %s: %s", pod, linux.PrintableName(err.Error()))
+	case <-timer.C:
+		close(f.end)
+		return nil, fmt.Errorf("port-forward to pod %s: no answer within %s", pod, forwardTime)
+	case <-ctx.Done():
+		close(f.end)
+		return nil, ctx.Err()
+	}
+	ports, err := p.GetPorts()
+	if err != nil || len(ports) != 1 {
+		close(f.end)
+		return nil, fmt.Errorf("port-forward to pod %s: %w", pod, err)
+	}
+	f.address = fmt.Sprintf("127.0.0.1:%d", ports[0].Local)
+	return f, nil
+}
+
+func (f *forward) close() {
+	close(f.end)
+	<-f.ended
+}

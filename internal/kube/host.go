@@ -1,0 +1,52 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"tare.dev/tare/internal/runner"
+)
+
+// Machine is the node of the trials; it is known from the first process on.
+func (r *Runner) Machine(context.Context) (runner.Machine, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.machine == nil {
+		return runner.Machine{}, errors.New("the node is not known before the first pod")
+	}
+	return *r.machine, nil
+}
+
+var errInPod = errors.New("in a cluster there is no machine to ask before a pod is there")
+
+// Busy is asked by the agent, in each trial.
+func (r *Runner) Busy(context.Context) (runner.Busy, error) { return runner.Busy{}, errInPod }
+
+// FreePorts are of no use: each pod has its own.
+func (r *Runner) FreePorts(context.Context, int) ([]int, error) { return nil, errInPod }
+
+// Listening is nobody: each pod has a network of its own.
+func (r *Runner) Listening(context.Context, string) (string, error) { return "", nil }
+
+// FindJava is not known before a pod is there.
+func (r *Runner) FindJava(context.Context, string) (runner.Java, error) {
+	return runner.Java{}, errInPod
+}
+
+// File finds none: trials share no files.
+func (r *Runner) File(_ context.Context, name string) (runner.File, error) {
+	return runner.File{}, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+}
+
+// Flush has nothing to do.
+func (r *Runner) Flush(context.Context, string) error { return nil }
+
+// Remove has nothing to remove.
+func (r *Runner) Remove(context.Context, string) error { return nil }
+
+// Extract cannot be done.
+func (r *Runner) Extract(_ context.Context, jar, _ string) (string, error) {
+	return "", fmt.Errorf("jar %s: %w", jar, errInPod)
+}

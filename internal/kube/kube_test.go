@@ -1,0 +1,276 @@
+package kube_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"tare.dev/tare/internal/kube"
+	"tare.dev/tare/internal/load"
+	"tare.dev/tare/internal/runner"
+	"tare.dev/tare/internal/testkit/alone"
+	"tare.dev/tare/internal/testkit/cluster"
+	"tare.dev/tare/internal/testkit/jvmtest"
+	"tare.dev/tare/internal/trial"
+)
+
+const mib = 1 << 20
+
+const (
+	agentImage = "docker.io/tare/tare:test"
+	appImage   = "docker.io/tare/sysinfo:25"
+)
+
+// start is a cluster that has tare and the demo service.
+func start(t *testing.T) *cluster.Cluster {
+	t.Helper()
+	alone.Uses(t, "a Kubernetes cluster")
+	tare := filepath.Join(t.TempDir(), "tare")
+	build := exec.Command("go", "build", "-o", tare, "tare.dev/tare/cmd/tare")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return cluster.Start(t, cluster.Image{Name: agentImage, Entrypoint: []string{"/usr/bin/tare"}, Files: map[string]string{"/usr/bin/tare": tare}},
+		cluster.Image{Name: appImage, Files: map[string]string{"/jdk": jvmtest.Home(t, 25), "/app.jar": jvmtest.Jar(t, "sysinfo.jar"), "/bin/sh": "/bin/dash", "/bin/tail": "/usr/bin/tail"}})
+}
+
+func open(t *testing.T, c *cluster.Cluster, change func(*kube.Template)) *kube.Runner {
+	t.Helper()
+	r, err := tryOpen(t, c.Kubeconfig, change)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return r
+}
+
+func tryOpen(t *testing.T, kubeconfig string, change func(*kube.Template)) (*kube.Runner, error) {
+	t.Helper()
+	client, err := kube.Open(kubeconfig, "", "default")
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := kube.Template{Agent: agentImage, PullPolicy: corev1.PullNever, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: appImage}}}}
+	if change != nil {
+		change(&template)
+	}
+	return kube.NewRunner(t.Context(), client, template)
+}
+
+// All that trials in a cluster are, on one cluster: it takes long to start.
+func TestCluster(t *testing.T) {
+	c := start(t)
+	t.Run("process", func(t *testing.T) { testProcess(t, c) })
+	t.Run("trial", func(t *testing.T) { testTrial(t, c) })
+	t.Run("killed", func(t *testing.T) { testKilled(t, c) })
+	t.Run("not started", func(t *testing.T) { testNotStarted(t, c) })
+	t.Run("rights", func(t *testing.T) { testRights(t, c) })
+	t.Run("copy", func(t *testing.T) { testCopy(t, c) })
+	c.Until(t, "", "get", "jobs,pods,secrets", "-o", "name")
+}
+
+// A process in a pod is told apart as on this machine: exit code, signal, output, limit.
+func testProcess(t *testing.T, c *cluster.Cluster) {
+	r := open(t, c, nil)
+	for name, want := range map[string]runner.Exit{"echo out; echo err >&2; exit 7": {Code: 7}, "kill -9 $$": {Code: -1, Signal: syscall.SIGKILL}} {
+		var out, errs bytes.Buffer
+		p, err := r.Start(t.Context(), runner.Spec{Args: []string{"/bin/sh", "-c", name}, Stdout: &out, Stderr: &errs, Limits: runner.Limits{MemoryBytes: 64 * mib}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-p.Done()
+		u, err := p.Usage(t.Context())
+		if err != nil || u.LimitBytes != 64*mib || u.OOMKills != 0 || u.PeakBytes == 0 {
+			t.Errorf("%+v, %v", u, err)
+		}
+		if p.Exit() != want || want.Code == 7 && (out.String() != "out\n" || errs.String() != "err\n") {
+			t.Errorf("%s: %+v, %q, %q", name, p.Exit(), &out, &errs)
+		}
+		if err := p.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func sysinfo(t *testing.T, limit int64, options ...string) trial.Spec {
+	t.Helper()
+	ready, err := trial.ParseReady("http://127.0.0.1:8080/health")
+	if err != nil {
+		t.Fatal(err)
+	}
+	target, err := load.ParseTarget("http://127.0.0.1:8080/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	slo, err := trial.ParseSLO("errors=0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return trial.Spec{Args: append(append([]string{"/jdk/bin/java"}, options...), "-jar", "/app.jar", "--port", "8080"), Ready: ready,
+		Loader: load.HTTP{Plan: load.Plan{Targets: []load.Target{target}, Concurrency: 2, Timeout: load.RequestTimeout}},
+		Warmup: 1e9, Duration: 3e9, SLO: slo, Limits: runner.Limits{MemoryBytes: limit}, Weigh: true, Squeeze: true}
+}
+
+// A trial of a real service passes with its footprint, the page cache that it needs, and
+// its log.
+func testTrial(t *testing.T, c *cluster.Cluster) {
+	s := sysinfo(t, 200*mib, "-Xmx32m")
+	s.LogFile = filepath.Join(t.TempDir(), "log")
+	res, err := trial.Run(t.Context(), open(t, c, nil), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !res.Passed() || res.Load == nil || res.Load.OK == 0 || res.NeededBytes < 20*mib || res.NeededBytes > 200*mib || res.Limits.MemoryBytes != 200*mib {
+		t.Errorf("%s %q: %+v", res.Verdict, res.Evidence, res)
+	}
+	if res.End == nil || res.End.RSSBytes < 20*mib || res.GCShare == nil {
+		t.Errorf("footprint %v, collections %v, %q", res.End, res.GCShare, res.Warnings)
+	}
+	if res.CacheBytes == 0 {
+		t.Errorf("not squeezed: %q", res.Warnings)
+	}
+	if text, err := os.ReadFile(s.LogFile); err != nil || !strings.Contains(string(text), "listening on") {
+		t.Errorf("log %q, %v", text, err)
+	}
+}
+
+// A limit that is too small is the kernel's kill, and the verdict says so.
+func testKilled(t *testing.T, c *cluster.Cluster) {
+	s := sysinfo(t, 40*mib, "-Xms64m", "-Xmx64m", "-XX:+AlwaysPreTouch")
+	res, err := trial.Run(t.Context(), open(t, c, nil), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if res.Verdict != trial.OOMKilled || res.Exit.Signal != syscall.SIGKILL {
+		t.Errorf("%s %q, %+v", res.Verdict, res.Evidence, res.Exit)
+	}
+}
+
+// What keeps a pod from running is said in one line, and nothing is left.
+func testNotStarted(t *testing.T, c *cluster.Cluster) {
+	start := func(t *testing.T, change func(*kube.Template)) string {
+		_, err := open(t, c, change).Start(t.Context(), runner.Spec{Args: []string{"/bin/sh"}, Limits: runner.Limits{MemoryBytes: 64 * mib}})
+		if !errors.Is(err, kube.ErrPod) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%v", err)
+		}
+		if err == nil {
+			return ""
+		}
+		return err.Error()
+	}
+	if got := start(t, func(x *kube.Template) { x.Spec.Containers[0].Image = "docker.io/tare/none:1" }); !strings.Contains(got, "ErrImageNeverPull") {
+		t.Errorf("no such image: %s", got)
+	}
+	c.Apply(t, "{apiVersion: v1, kind: ResourceQuota, metadata: {name: none}, spec: {hard: {limits.memory: 10Mi}}}")
+	got := start(t, nil)
+	c.Kubectl(t, "delete", "quota", "none")
+	if !strings.Contains(got, "exceeded quota") && !strings.Contains(got, "must specify limits.memory") {
+		t.Errorf("quota: %s", got)
+	}
+	c.Apply(t, "{apiVersion: v1, kind: LimitRange, metadata: {name: cpu}, spec: {limits: [{type: Container, default: {cpu: 500m}}]}}")
+	got = start(t, nil)
+	c.Kubectl(t, "delete", "limitrange", "cpu")
+	if !strings.Contains(got, "cpu limit: asked 0, got 500m") {
+		t.Errorf("changed limits: %s", got)
+	}
+}
+
+// Each missing right is named before anything is made.
+func testRights(t *testing.T, c *cluster.Cluster) {
+	c.Apply(t, `
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: little}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: little}
+rules: [{apiGroups: [""], resources: [pods, events], verbs: [list]}, {apiGroups: [""], resources: [secrets], verbs: [create, list, delete, patch]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: little}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: little}
+subjects: [{kind: ServiceAccount, name: little}]
+`)
+	text, err := os.ReadFile(c.Kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	token := c.Kubectl(t, "create", "token", "little")
+	before, after, _ := strings.Cut(string(text), "user: {client-certificate:")
+	_, rest, _ := strings.Cut(after, "}}]")
+	config := filepath.Join(t.TempDir(), "config")
+	if err := os.WriteFile(config, []byte(before+"user: {token: "+token+"}}]"+rest), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err = tryOpen(t, config, nil)
+	if !errors.Is(err, runner.ErrUnavailable) || !strings.HasSuffix(err.Error(), "you may not: create jobs.batch, delete jobs.batch, create pods/portforward") {
+		t.Errorf("%v", err)
+	}
+	c.Kubectl(t, "delete", "serviceaccount,role,rolebinding", "little")
+}
+
+// A copy of a workload has none of its labels, and says what it may reach and lacks.
+func testCopy(t *testing.T, c *cluster.Cluster) {
+	c.Kubectl(t, "create", "namespace", "prod")
+	c.Apply(t, `
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: shop, namespace: prod}
+data: {spring.datasource.url: "jdbc:postgresql://db.prod.svc:5432/shop"}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: shop, namespace: prod}
+spec:
+  replicas: 0
+  selector: {matchLabels: {app: shop}}
+  template:
+    metadata: {labels: {app: shop}, annotations: {prometheus.io/scrape: "true"}}
+    spec:
+      serviceAccountName: shop
+      containers:
+      - name: shop
+        image: docker.io/tare/sysinfo:25
+        command: [/jdk/bin/java, -jar, /app.jar, --port, "8080"]
+        env: [{name: KAFKA_BROKERS, value: "kafka-1:9092,kafka-2:9092"}, {name: PASSWORD, valueFrom: {secretKeyRef: {name: shop, key: password}}}]
+        envFrom: [{configMapRef: {name: shop}}]
+      - {name: proxy, image: docker.io/tare/sysinfo:25}
+`)
+	prod, err := kube.Open(c.Kubeconfig, "", "prod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, err := kube.Open(c.Kubeconfig, "", "default")
+	if err != nil {
+		t.Fatal(err)
+	}
+	copied, err := prod.CopyOf(context.Background(), "deployment/shop", "", in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, c := range map[string]struct{ got, want []string }{"reaches": {copied.Reaches, []string{"db.prod.svc", "kafka-1", "kafka-2", "secret/shop"}},
+		"missing": {copied.Missing, []string{"configmap/shop", "secret/shop"}}, "left": {copied.Left, []string{"container proxy"}}} {
+		if strings.Join(c.got, " ") != strings.Join(c.want, " ") {
+			t.Errorf("%s: %q, want %q", what, c.got, c.want)
+		}
+	}
+	if s := copied.Spec; s.ServiceAccountName != "" || len(s.Containers) != 1 || len(s.Containers[0].Env) != 2 {
+		t.Errorf("%+v", s)
+	}
+	c.Kubectl(t, "delete", "namespace", "prod", "--wait=false")
+}

@@ -1,0 +1,362 @@
+package kube
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"tare.dev/tare/internal/remote"
+	"tare.dev/tare/internal/runner"
+	"tare.dev/tare/internal/trial"
+)
+
+// Runner makes trials in a cluster, all on one node: that of the first. All that it makes
+// is owned by one Secret, which holds the agents' token: when that is removed, Kubernetes
+// removes the rest. What a killed tare left goes by itself: the agent ends a trial that
+// nobody asks for, its job is removed a minute after its end, and the next Sweep removes
+// the Secret.
+type Runner struct {
+	client   *Client
+	template Template
+	fit      string
+	token    string
+	owner    metav1.OwnerReference
+
+	mu      sync.Mutex
+	node    string
+	image   string
+	machine *runner.Machine
+}
+
+var (
+	_ runner.Runner = (*Runner)(nil)
+	_ trial.Trialer = (*Runner)(nil)
+)
+
+// Rights are those that a Runner needs in its namespace.
+func Rights() []Right {
+	return []Right{
+		{Verb: "create", Resource: "secrets"}, {Verb: "list", Resource: "secrets"}, {Verb: "delete", Resource: "secrets"}, {Verb: "patch", Resource: "secrets"},
+		{Verb: "create", Group: "batch", Resource: "jobs"}, {Verb: "delete", Group: "batch", Resource: "jobs"},
+		{Verb: "list", Resource: "pods"}, {Verb: "create", Resource: "pods", Subresource: "portforward"}, {Verb: "list", Resource: "events"},
+	}
+}
+
+// NewRunner checks the rights and makes the owner of all trials.
+func NewRunner(ctx context.Context, c *Client, t Template) (*Runner, error) {
+	if len(t.Spec.Containers) == 0 {
+		return nil, errors.New("a pod without containers")
+	}
+	missing, err := c.Missing(ctx, Rights())
+	if err != nil {
+		return nil, err
+	}
+	if len(missing) > 0 {
+		names := make([]string, len(missing))
+		for i, r := range missing {
+			names[i] = r.String()
+		}
+		return nil, fmt.Errorf("%w: in namespace %s you may not: %s", runner.ErrUnavailable, c.namespace, strings.Join(names, ", "))
+	}
+	r := &Runner{client: c, template: t, fit: strings.ToLower(rand.Text()[:10]), token: rand.Text()}
+	if _, err := r.Sweep(ctx); err != nil {
+		return nil, err
+	}
+	secret := corev1.Secret{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, StringData: map[string]string{tokenKey: r.token},
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "tare-fit-", Labels: map[string]string{labelManaged: "tare", labelFit: r.fit, labelRole: "owner"},
+			Annotations: map[string]string{seenKey: time.Now().UTC().Format(time.RFC3339)}}}
+	var made corev1.Secret
+	if err := c.do(ctx, http.MethodPost, c.path("api/v1", "secrets"), nil, secret, &made); err != nil {
+		return nil, fmt.Errorf("secret of the fit: %w", err)
+	}
+	r.owner = metav1.OwnerReference{APIVersion: "v1", Kind: "Secret", Name: made.Name, UID: made.UID}
+	return r, nil
+}
+
+const (
+	// seenKey is an annotation of the owner: when its tare last lived. abandonedAfter is
+	// how long ago that is of one that is swept.
+	seenKey        = "dev.tare/seen"
+	abandonedAfter = 15 * time.Minute
+)
+
+// Sweep removes the owners of fits the tare of which has not been seen for long, and with
+// them all that they made. Clocks that are apart by minutes do no harm.
+func (r *Runner) Sweep(ctx context.Context) (removed []string, err error) {
+	var all corev1.SecretList
+	query := map[string][]string{"labelSelector": {labelManaged + "=tare," + labelRole + "=owner"}}
+	if err := r.client.do(ctx, http.MethodGet, r.client.path("api/v1", "secrets"), query, nil, &all); err != nil {
+		return nil, fmt.Errorf("look for leftovers: %w", err)
+	}
+	for _, s := range all.Items {
+		seen, parseErr := time.Parse(time.RFC3339, s.Annotations[seenKey])
+		if s.Name == r.owner.Name || parseErr == nil && time.Since(seen) < abandonedAfter {
+			continue
+		}
+		if e := r.client.remove(ctx, "api/v1", "secrets", s.Name); e != nil {
+			err = errors.Join(err, e)
+			continue
+		}
+		removed = append(removed, "secret "+s.Name)
+	}
+	return removed, err
+}
+
+// remove removes an object and all that it owns.
+func (c *Client) remove(ctx context.Context, group, resource, name string) error {
+	err := c.do(ctx, http.MethodDelete, c.path(group, resource, name), nil, metav1.DeleteOptions{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "DeleteOptions"},
+		PropagationPolicy: ptr(metav1.DeletePropagationBackground), GracePeriodSeconds: ptr(int64(0))}, nil)
+	if err != nil && !is(err, metav1.StatusReasonNotFound) {
+		return fmt.Errorf("remove %s %s: %w", resource, name, err)
+	}
+	return nil
+}
+
+// Close removes all that was made.
+func (r *Runner) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), callTime)
+	defer cancel()
+	return r.client.remove(ctx, "api/v1", "secrets", r.owner.Name)
+}
+
+// Name is "kubernetes".
+func (r *Runner) Name() string { return "kubernetes" }
+
+// Node is where the trials run, "" before the first. Image is the digest of the image that
+// the application's container was made of.
+func (r *Runner) Node() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.node
+}
+
+// Image is the digest of the application's image; "" before the first trial.
+func (r *Runner) Image() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.image
+}
+
+// inPod is a trial's pod and its agent.
+type inPod struct {
+	runner  *Runner
+	job     string
+	pod     string
+	forward *forward
+	client  *remote.Client
+}
+
+// open makes a job and returns when its agent answers.
+func (r *Runner) open(ctx context.Context, limits runner.Limits) (_ *inPod, err error) {
+	if limits.Cpuset != "" {
+		return nil, errors.New("--cpuset: a pod cannot name its processors: give --cpus")
+	}
+	r.seen(ctx)
+	job := r.template.job(r.owner, r.fit, r.owner.Name, r.Node(), limits)
+	var made batchv1.Job
+	if err := r.client.do(ctx, http.MethodPost, r.client.path("apis/batch/v1", "jobs"), nil, job, &made); err != nil {
+		return nil, fmt.Errorf("job of a trial: %w", err)
+	}
+	p := &inPod{runner: r, job: made.Name}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, p.close())
+		}
+	}()
+	job.Name = made.Name
+	pod, err := r.client.podOf(ctx, job)
+	if err != nil {
+		return nil, err
+	}
+	p.pod = pod.Name
+	r.mu.Lock()
+	r.node = pod.Spec.NodeName
+	for _, s := range pod.Status.ContainerStatuses {
+		if s.Name == Application {
+			r.image = s.ImageID
+		}
+	}
+	r.mu.Unlock()
+	return p, p.connect(ctx)
+}
+
+// seen says that this tare lives; where it cannot be said, the trial will tell.
+func (r *Runner) seen(ctx context.Context) {
+	patch := map[string]any{"metadata": map[string]any{"annotations": map[string]string{seenKey: time.Now().UTC().Format(time.RFC3339)}}}
+	_ = r.client.patch(ctx, r.client.path("api/v1", "secrets", r.owner.Name), patch)
+}
+
+const (
+	connectTime = time.Minute
+	// awayTime is how long the API server, or the way to the agent, may be away.
+	awayTime = 3 * time.Minute
+	awayPoll = time.Second
+)
+
+// connect leads to the agent, which may not listen yet.
+func (p *inPod) connect(ctx context.Context) error {
+	var last error
+	for end := time.Now().Add(connectTime); time.Now().Before(end); {
+		f, err := p.runner.client.forward(ctx, p.pod, agentPort)
+		if err == nil {
+			var c *remote.Client
+			if c, err = remote.NewClient(ctx, f.address, p.runner.token); err == nil {
+				p.forward, p.client = f, c
+				return nil
+			}
+			f.close()
+		}
+		last = err
+		select {
+		case <-time.After(podPoll):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return fmt.Errorf("agent of pod %s: %w", p.pod, last)
+}
+
+func (p *inPod) disconnect() {
+	if p.client != nil {
+		_ = p.client.Close()
+		p.forward.close()
+		p.client, p.forward = nil, nil
+	}
+}
+
+// close removes the job, and with it the pod.
+func (p *inPod) close() error {
+	p.disconnect()
+	ctx, cancel := context.WithTimeout(context.Background(), callTime)
+	defer cancel()
+	return p.runner.client.remove(ctx, "apis/batch/v1", "jobs", p.job)
+}
+
+// Trial makes a trial in a pod.
+func (r *Runner) Trial(ctx context.Context, s trial.Spec) (res *trial.Result, err error) {
+	if s.Inspect != nil {
+		return nil, errors.New("a trial in a cluster cannot be looked into")
+	}
+	log, err := openLog(s.LogFile)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, log.Close()) }()
+	p, err := r.open(ctx, s.Limits)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, p.close()) }()
+	return p.trial(ctx, s, log)
+}
+
+// trial makes the trial, whatever becomes of the connection meanwhile.
+func (p *inPod) trial(ctx context.Context, s trial.Spec, log io.Writer) (*trial.Result, error) {
+	t, err := p.client.BeginTrial(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	stage, away := s.Stage, time.Time{}
+	for {
+		before := t.Known()
+		res, err := t.Follow(ctx, p.client, stage, log)
+		if err == nil || errors.Is(err, remote.ErrTrial) || ctx.Err() != nil || errors.Is(err, os.ErrClosed) {
+			return res, err
+		}
+		if away.IsZero() || t.Known() != before {
+			away = time.Now()
+		}
+		if time.Since(away) > awayTime {
+			return nil, fmt.Errorf("the trial's pod cannot be reached for %s: %w", awayTime, err)
+		}
+		p.disconnect()
+		for p.client == nil && ctx.Err() == nil && time.Since(away) <= awayTime {
+			if err := p.gone(ctx); err != nil {
+				return nil, err
+			}
+			if p.connect(ctx) != nil {
+				time.Sleep(awayPoll)
+			}
+		}
+		if p.client == nil {
+			return nil, errors.Join(ctx.Err(), fmt.Errorf("the trial's pod cannot be reached: %w", err))
+		}
+	}
+}
+
+// gone says that the pod is no more: evicted, removed, or its node lost.
+func (p *inPod) gone(ctx context.Context) error {
+	var pods corev1.PodList
+	query := map[string][]string{"labelSelector": {"batch.kubernetes.io/job-name=" + p.job}}
+	if err := p.runner.client.do(ctx, http.MethodGet, p.runner.client.path("api/v1", "pods"), query, nil, &pods); err != nil {
+		return nil // the API server is away
+	}
+	for _, pod := range pods.Items {
+		if pod.Name != p.pod || pod.DeletionTimestamp != nil {
+			continue
+		}
+		if pod.Status.Phase == corev1.PodFailed {
+			return fmt.Errorf("pod %s failed: %s %s", p.pod, pod.Status.Reason, pod.Status.Message)
+		}
+		return nil
+	}
+	return fmt.Errorf("pod %s was removed during its trial", p.pod)
+}
+
+func openLog(name string) (io.WriteCloser, error) {
+	if name == "" {
+		return discard{}, nil
+	}
+	return os.Create(name)
+}
+
+type discard struct{}
+
+func (discard) Write(p []byte) (int, error) { return len(p), nil }
+func (discard) Close() error                { return nil }
+
+// Start starts a process in a pod of its own.
+func (r *Runner) Start(ctx context.Context, s runner.Spec) (runner.Process, error) {
+	p, err := r.open(ctx, s.Limits)
+	if err != nil {
+		return nil, err
+	}
+	machine, err := p.client.Machine(ctx)
+	if err != nil {
+		return nil, errors.Join(err, p.close())
+	}
+	r.mu.Lock()
+	r.machine = &machine
+	r.mu.Unlock()
+	process, err := p.client.Start(ctx, s)
+	if err != nil {
+		return nil, errors.Join(err, p.close())
+	}
+	return &podProcess{Process: process, pod: p}, nil
+}
+
+// podProcess is a process in a pod that goes with it.
+type podProcess struct {
+	runner.Process
+	pod  *inPod
+	once sync.Once
+	err  error
+}
+
+// Close ends the process and removes its pod.
+func (p *podProcess) Close() error {
+	err := p.Process.Close()
+	p.once.Do(func() { p.err = p.pod.close() })
+	return errors.Join(err, p.err)
+}

@@ -1,0 +1,410 @@
+// Package cluster runs a real Kubernetes of one node for tests: etcd, API server,
+// controller manager and scheduler in one process, and a kubelet with containerd and
+// runc in PID and mount namespaces of their own. Everything listens on the loopback,
+// at ports that were free. There are no Services, no DNS and no registry: images are
+// those of Options.
+//
+// What it is made of is in the cache (scripts/kubernetes.sh); without that, tests that
+// ask for a cluster are skipped, by name.
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"tare.dev/tare/internal/deathsig"
+	"tare.dev/tare/internal/testkit/alone"
+	"tare.dev/tare/internal/testkit/jvmtest"
+	"tare.dev/tare/internal/testkit/polltest"
+)
+
+// Cluster is a cluster that runs until the test ends.
+type Cluster struct {
+	// Kubeconfig is a file with the rights of an administrator.
+	Kubeconfig string
+	// Node is the name of the only node.
+	Node string
+
+	dir    string
+	cgroup string
+	plane  *exec.Cmd
+	node   *exec.Cmd
+	lock   *os.File
+	ports  ports
+}
+
+type ports struct{ api, etcd, peer, kubelet int }
+
+const (
+	prefix    = "tare-cluster-"
+	startTime = 2 * time.Minute
+	endTime   = 30 * time.Second
+)
+
+// Start starts a cluster that has the images. It ends with the test; what is left when
+// the test was killed goes with the next Start.
+func Start(t testing.TB, images ...Image) *Cluster {
+	t.Helper()
+	alone.Uses(t, "a Kubernetes cluster")
+	made := madeBefore(t)
+	if err := sweep(); err != nil {
+		t.Fatalf("what an earlier cluster left: %v", err)
+	}
+	c := &Cluster{Node: "localhost"}
+	t.Cleanup(func() { c.stop(t) })
+	if err := c.start(made, images); err != nil {
+		t.Fatalf("cluster: %v%s", err, c.logs())
+	}
+	return c
+}
+
+// madeBefore is the folder that scripts/kubernetes.sh made.
+func madeBefore(t testing.TB) string {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("a Kubernetes cluster needs root")
+	}
+	out, err := exec.Command(filepath.Join(jvmtest.Root(t), "scripts", "kubernetes.sh"), "--where").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := strings.TrimSpace(string(out))
+	if _, err := os.Stat(filepath.Join(dir, "onenode")); err != nil {
+		t.Skip("no Kubernetes in the cache: scripts/kubernetes.sh builds it once, in a quarter of an hour (make test does not)")
+	}
+	return dir
+}
+
+func (c *Cluster) start(made string, images []Image) (err error) {
+	if c.dir, err = os.MkdirTemp("", prefix); err != nil {
+		return err
+	}
+	c.cgroup = filepath.Base(c.dir)
+	if c.lock, err = lockDir(c.dir); err != nil || c.lock == nil {
+		return errors.Join(errors.New("a new folder cannot be locked"), err)
+	}
+	c.Kubeconfig = filepath.Join(c.dir, "pki", "admin.kubeconfig")
+	if c.ports, err = freePorts(); err != nil {
+		return err
+	}
+	if err := c.prepare(made, images); err != nil {
+		return err
+	}
+	onenode := filepath.Join(made, "onenode")
+	c.plane, err = c.run("control-plane.log", 0, onenode, "control-plane", "-dir", c.dir, "-port", strconv.Itoa(c.ports.api),
+		"-etcd", strconv.Itoa(c.ports.etcd), "-peer", strconv.Itoa(c.ports.peer))
+	if err != nil {
+		return err
+	}
+	c.node, err = c.run("node.log", syscall.CLONE_NEWNS|syscall.CLONE_NEWPID, onenode, "node", "-dir", c.dir, "-cgroup-root", "/"+c.cgroup, "-port", strconv.Itoa(c.ports.kubelet))
+	if err != nil {
+		return err
+	}
+	return c.await()
+}
+
+// run starts a program that ends with this process.
+func (c *Cluster) run(log string, namespaces uintptr, program string, args ...string) (*exec.Cmd, error) {
+	out, err := os.Create(filepath.Join(c.dir, log))
+	if err != nil {
+		return nil, err
+	}
+	defer out.Close()
+	cmd := exec.Command(program, args...)
+	cmd.Stdout, cmd.Stderr = out, out
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Cloneflags: namespaces}
+	return cmd, deathsig.Start(cmd, syscall.SIGKILL)
+}
+
+// prepare writes what containerd and its plugins read, the images, and the groups.
+func (c *Cluster) prepare(made string, images []Image) error {
+	for _, d := range []string{"images", "cni.d"} {
+		if err := os.Mkdir(filepath.Join(c.dir, d), 0o755); err != nil {
+			return err
+		}
+	}
+	images = append(images, Image{Name: pauseImage, Entrypoint: []string{"/pause"}, Files: map[string]string{"/pause": filepath.Join(made, "pause")}})
+	for _, i := range images {
+		if err := i.write(filepath.Join(c.dir, "images")); err != nil {
+			return fmt.Errorf("image %s: %w", i.Name, err)
+		}
+	}
+	subnet, err := freeSubnet()
+	if err != nil {
+		return err
+	}
+	network, err := json.Marshal(map[string]any{"cniVersion": "0.4.0", "name": c.cgroup, "plugins": []any{map[string]any{"type": "ptp", "ipMasq": false,
+		"ipam": map[string]any{"type": "host-local", "dataDir": filepath.Join(c.dir, "cni"), "ranges": [][]map[string]string{{{"subnet": subnet}}}}}}})
+	if err != nil {
+		return err
+	}
+	engine := strings.NewReplacer("DIR", c.dir, "PAUSE", pauseImage, "PLUGINS", filepath.Join(made, "cni")).Replace(containerdConfig)
+	return errors.Join(os.WriteFile(filepath.Join(c.dir, "cni.d", "10-ptp.conflist"), network, 0o600),
+		os.WriteFile(filepath.Join(c.dir, "containerd.toml"), []byte(engine), 0o600), makeGroups(c.cgroup))
+}
+
+const pauseImage = "docker.io/tare/pause:1"
+
+// containerdConfig has containerd keep all that it makes below DIR.
+const containerdConfig = `version = 2
+root = "DIR/containerd"
+state = "/run/containerd/state"
+disabled_plugins = ["io.containerd.snapshotter.v1.aufs", "io.containerd.snapshotter.v1.btrfs", "io.containerd.snapshotter.v1.zfs", "io.containerd.snapshotter.v1.devmapper", "io.containerd.tracing.processor.v1.otlp"]
+[grpc]
+  address = "DIR/c.sock"
+[plugins."io.containerd.internal.v1.opt"]
+  path = "DIR/opt"
+[plugins."io.containerd.grpc.v1.cri"]
+  sandbox_image = "PAUSE"
+  disable_apparmor = true
+  restrict_oom_score_adj = true
+  netns_mounts_under_state_dir = true
+  stream_server_address = "127.0.0.1"
+  [plugins."io.containerd.grpc.v1.cri".cni]
+    bin_dir = "PLUGINS"
+    conf_dir = "DIR/cni.d"
+  [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
+    runtime_type = "io.containerd.runc.v2"
+    [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
+      SystemdCgroup = false
+      Root = "/run/containerd/runc"
+`
+
+// await waits until pods can be made.
+func (c *Cluster) await() error {
+	ctx, cancel := context.WithTimeout(context.Background(), startTime)
+	defer cancel()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		ready, err := c.kubectl(ctx, nil, "get", "node", c.Node, "-o", `jsonpath={.status.conditions[?(@.type=="Ready")].status}`)
+		if err == nil && ready == "True" {
+			if _, err = c.kubectl(ctx, nil, "get", "serviceaccount", "default"); err == nil {
+				return nil
+			}
+		}
+		for _, cmd := range []*exec.Cmd{c.plane, c.node} {
+			if unix.Kill(cmd.Process.Pid, 0) != nil {
+				return fmt.Errorf("%s has ended", cmd.Args[1])
+			}
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return fmt.Errorf("not ready after %s: %q, %w", startTime, ready, err)
+		}
+	}
+}
+
+func (c *Cluster) kubectl(ctx context.Context, in []byte, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, "kubectl", append([]string{"--kubeconfig", c.Kubeconfig, "--cache-dir", filepath.Join(c.dir, "kubectl")}, args...)...)
+	var out, errs bytes.Buffer
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(in), &out, &errs
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("kubectl %s: %w: %s", strings.Join(args, " "), err, errs.String())
+	}
+	return strings.TrimSpace(out.String()), nil
+}
+
+// Kubectl runs kubectl as the administrator, and fails the test if that fails.
+func (c *Cluster) Kubectl(t testing.TB, args ...string) string {
+	t.Helper()
+	out, err := c.kubectl(t.Context(), nil, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// Apply has the API server take manifests.
+func (c *Cluster) Apply(t testing.TB, manifests string) {
+	t.Helper()
+	if _, err := c.kubectl(t.Context(), []byte(manifests), "apply", "-f", "-"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Until waits until kubectl prints what is wanted.
+func (c *Cluster) Until(t testing.TB, want string, args ...string) {
+	t.Helper()
+	polltest.UntilNil(t, func() error {
+		out, err := c.kubectl(t.Context(), nil, args...)
+		if err == nil && out != want {
+			err = fmt.Errorf("kubectl %s prints %q, want %q", strings.Join(args, " "), out, want)
+		}
+		return err
+	})
+}
+
+// stop ends everything: the node's first process takes all others, and their mounts,
+// with it.
+func (c *Cluster) stop(t testing.TB) {
+	if t.Failed() {
+		t.Log(c.logs())
+	}
+	for _, cmd := range []*exec.Cmd{c.node, c.plane} {
+		if cmd != nil && cmd.Process != nil {
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+		}
+	}
+	if c.lock == nil {
+		return
+	}
+	defer c.lock.Close()
+	if err := remove(c.dir); err != nil {
+		t.Error(err)
+	}
+}
+
+// logs are the ends of the logs of all parts.
+func (c *Cluster) logs() string {
+	var b strings.Builder
+	for _, name := range []string{"control-plane.log", "node.log", "containerd.log", "kubelet.log"} {
+		text, err := os.ReadFile(filepath.Join(c.dir, name))
+		if err == nil {
+			fmt.Fprintf(&b, "\n%s: …%s", name, text[max(0, len(text)-4000):])
+		}
+	}
+	return b.String()
+}
+
+// lockDir locks the folder of a cluster, which says that its owner lives; nil where
+// somebody else has the lock.
+func lockDir(dir string) (*os.File, error) {
+	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	switch err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); {
+	case errors.Is(err, unix.EWOULDBLOCK):
+		return nil, f.Close()
+	case err != nil:
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// sweep removes what clusters left whose tests were killed.
+func sweep() error {
+	dirs, err := filepath.Glob(filepath.Join(os.TempDir(), prefix+"*"))
+	if err != nil {
+		return err
+	}
+	for _, dir := range dirs {
+		lock, lockErr := lockDir(dir)
+		if lock != nil {
+			lockErr = errors.Join(remove(dir), lock.Close())
+		}
+		err = errors.Join(err, lockErr)
+	}
+	return err
+}
+
+// remove removes the folder and the groups of a cluster, the processes of which have
+// been killed.
+func remove(dir string) error {
+	var err error
+	for end := time.Now().Add(endTime); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		if err = removeGroups(filepath.Base(dir)); err == nil {
+			break
+		}
+	}
+	return errors.Join(err, os.RemoveAll(dir))
+}
+
+// makeGroups makes the group of the pods in all hierarchies of version 1.
+func makeGroups(name string) error {
+	controllers, err := filepath.Glob("/sys/fs/cgroup/*/cgroup.procs")
+	if err != nil {
+		return err
+	}
+	for _, file := range controllers {
+		dir := filepath.Dir(file)
+		if filepath.Base(dir) == "unified" {
+			continue
+		}
+		if err := os.Mkdir(filepath.Join(dir, name), 0o755); err != nil && !errors.Is(err, os.ErrExist) {
+			return err
+		}
+		for _, setting := range []string{"cpuset.cpus", "cpuset.mems"} {
+			if text, err := os.ReadFile(filepath.Join(dir, setting)); err == nil {
+				if err := os.WriteFile(filepath.Join(dir, name, setting), text, 0o644); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func removeGroups(name string) error {
+	tops, err := filepath.Glob("/sys/fs/cgroup/*/" + name)
+	if err != nil {
+		return err
+	}
+	for _, top := range tops {
+		var below []string
+		err := filepath.WalkDir(top, func(path string, d os.DirEntry, err error) error {
+			if err == nil && d.IsDir() {
+				below = append(below, path)
+			}
+			return err
+		})
+		for i := len(below) - 1; i >= 0 && err == nil; i-- {
+			err = os.Remove(below[i])
+		}
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+func freePorts() (ports, error) {
+	var all [4]int
+	for i := range all {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return ports{}, err
+		}
+		defer l.Close()
+		all[i] = l.Addr().(*net.TCPAddr).Port
+	}
+	return ports{all[0], all[1], all[2], all[3]}, nil
+}
+
+// freeSubnet is one for the pods that no interface of this machine is in.
+func freeSubnet() (string, error) {
+	used, err := net.InterfaceAddrs()
+	if err != nil {
+		return "", err
+	}
+	first := os.Getpid() % 200
+	for i := range 200 {
+		base := fmt.Sprintf("10.243.%d.0", (first+i)%200+20)
+		taken := false
+		for _, a := range used {
+			n, ok := a.(*net.IPNet)
+			taken = taken || ok && (n.Contains(net.ParseIP(base)) || strings.HasPrefix(n.IP.String(), strings.TrimSuffix(base, "0")))
+		}
+		if !taken {
+			return base + "/24", nil
+		}
+	}
+	return "", errors.New("no subnet is free for pods")
+}
