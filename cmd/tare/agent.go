@@ -14,7 +14,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"tare.dev/tare/internal/agent"
+	"tare.dev/tare/internal/autopsy"
 	"tare.dev/tare/internal/collect"
+	"tare.dev/tare/internal/kernellog"
 	"tare.dev/tare/internal/ledger"
 	"tare.dev/tare/internal/linux"
 	"tare.dev/tare/internal/names"
@@ -164,6 +166,7 @@ func runAgent(ctx context.Context, errs io.Writer, opts agentOptions) error {
 	defer w.Close()
 	a, err := agent.New(agent.Config{
 		Proc: linux.NewFS("/proc"), Ledger: w, Interval: opts.interval, WeighEvery: opts.weigh, Share: p.share, Version: names.Version,
+		Examine: examiner(p.dir),
 		Say: func(err error) { complain(errs, err) },
 	})
 	if err != nil {
@@ -187,6 +190,28 @@ func runAgent(ctx context.Context, errs io.Writer, opts agentOptions) error {
 	}
 	fmt.Fprintf(errs, "watching the JVMs of this machine; the ledger is %s\n", p.dir)
 	return a.Run(ctx)
+}
+
+// examiner makes autopsies from the ledger in a folder, and the kernel's log where that may
+// be read.
+func examiner(dir string) func(ledger.ID) (*ledger.Autopsy, error) {
+	proc := linux.NewFS("/proc")
+	return func(id ledger.ID) (*ledger.Autopsy, error) {
+		r, err := ledger.OpenReader(dir)
+		if err != nil {
+			return nil, err
+		}
+		s := autopsy.Sources{Ledger: r, Proc: proc}
+		if s.LogBoot, err = proc.BootID(); err != nil {
+			return nil, err
+		}
+		s.Log, _ = kernellog.Kmsg() // the autopsy says when there was none
+		found, err := s.Examine(id)
+		if err != nil {
+			return nil, fmt.Errorf("autopsy of process %d: %w", id.PID, err)
+		}
+		return found.Kept(), nil
+	}
 }
 
 // send sends the ledger until stop is called, when it sends what is left.
