@@ -28,6 +28,10 @@ type options struct {
 	watched     time.Duration
 	rates       []int // MiB a second
 	limit       int64 // bytes, of what is killed
+	// newest is a JDK that calls native functions, heap what its JVM has for the stalls
+	// of it, pairs how often they are measured.
+	newest, heap string
+	pairs        int
 }
 
 func main() {
@@ -37,9 +41,21 @@ func main() {
 	flag.IntVar(&o.jvms, "jvms", 100, "JVMs that are watched")
 	flag.DurationVar(&o.watched, "watched", 5*time.Minute, "how long they are watched")
 	flag.IntVar(&o.kills, "kills", 5, "kills at each speed of growth")
+	flag.StringVar(&o.heap, "heap", "8g", "heap of the JVM whose stalls are measured")
+	flag.IntVar(&o.pairs, "pairs", 8, "pairs of spans with and without weighing")
+	only := flag.Bool("stalls", false, "measure the stalls alone, and print them")
 	flag.Parse()
+	o.newest = filepath.Join(*cache, "jdks", "25")
 	o.java, o.rates, o.limit = filepath.Join(*cache, "jdks", *jdk, "bin", "java"), []int{20, 50, 200}, 256<<20
-	if err := run(o); err != nil {
+	measure := run
+	if *only {
+		measure = func(o options) error {
+			text, err := stalls(o)
+			fmt.Print(text)
+			return err
+		}
+	}
+	if err := measure(o); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
@@ -56,12 +72,17 @@ func run(o options) error {
 		return err
 	}
 	fmt.Fprintln(os.Stderr, kills)
+	waits, err := stalls(o)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(os.Stderr, waits)
 	load, err := os.ReadFile("/proc/loadavg")
 	if err != nil {
 		return err
 	}
 	end := fmt.Sprintf("Load of the machine (1, 5, 15 minutes) at the end: %s.\n", strings.Join(strings.Fields(string(load))[:3], " "))
-	return results.Write("agent", "What watching all JVMs of a machine takes, and what it has of those that were killed", "make bench-agent", spent+"\n"+kills+"\n"+end)
+	return results.Write("agent", "What watching all JVMs of a machine takes, and what it has of those that were killed", "make bench-agent", spent+"\n"+kills+"\n"+waits+"\n"+end)
 }
 
 // holder is a JVM that takes memory as it is told on its standard input.

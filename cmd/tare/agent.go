@@ -19,6 +19,7 @@ import (
 	"tare.dev/tare/internal/agent"
 	"tare.dev/tare/internal/autopsy"
 	"tare.dev/tare/internal/collect"
+	"tare.dev/tare/internal/kernellog"
 	"tare.dev/tare/internal/kubeapi"
 	"tare.dev/tare/internal/ledger"
 	"tare.dev/tare/internal/linux"
@@ -185,7 +186,8 @@ func runAgent(ctx context.Context, errs io.Writer, opts agentOptions) error {
 	defer cancel()
 	cfg := agent.Config{
 		Proc: linux.NewFS("/proc"), Ledger: w, Interval: opts.interval, WeighEvery: opts.weigh, Share: p.share, Version: names.Version,
-		Say: func(err error) { complain(errs, err) },
+		Examine: examiner(p.dir),
+		Say:     func(err error) { complain(errs, err) },
 	}
 	if opts.node != "" {
 		pods, err := podsOf(ctx, opts.node)
@@ -256,6 +258,28 @@ func serveNode(address string, p parsed, metrics http.Handler, say func(error)) 
 		s.Log, s.LogBoot, _ = autopsyOptions{}.readLog(ctx, nil, proc)
 	}})
 	return agent.Serve(tls.NewListener(l, secure), h, say), nil
+}
+
+// examiner makes autopsies from the ledger in a folder, and the kernel's log where that may
+// be read.
+func examiner(dir string) func(ledger.ID) (*ledger.Autopsy, error) {
+	proc := linux.NewFS("/proc")
+	return func(id ledger.ID) (*ledger.Autopsy, error) {
+		r, err := ledger.OpenReader(dir)
+		if err != nil {
+			return nil, err
+		}
+		s := autopsy.Sources{Ledger: r, Proc: proc}
+		if s.LogBoot, err = proc.BootID(); err != nil {
+			return nil, err
+		}
+		s.Log, _ = kernellog.Kmsg() // the autopsy says when there was none
+		found, err := s.Examine(id)
+		if err != nil {
+			return nil, fmt.Errorf("autopsy of process %d: %w", id.PID, err)
+		}
+		return found.Kept(), nil
+	}
 }
 
 // send sends the ledger until stop is called, when it sends what is left.

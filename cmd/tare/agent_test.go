@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"tare.dev/tare/internal/autopsy"
 	"tare.dev/tare/internal/ledger"
 	"tare.dev/tare/internal/testkit/jvmtest"
 	"tare.dev/tare/internal/testkit/polltest"
@@ -76,6 +78,11 @@ func TestAgent(t *testing.T) {
 	if code, _, said := tareRun(t, "agent", "--ledger", dir); code != exitFailure || !strings.Contains(said, "one agent watches this machine already") {
 		t.Errorf("a second agent: %d, %s", code, said)
 	}
+	// It makes the autopsy of a JVM that ends.
+	if err := syscall.Kill(service.PID(), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	polltest.UntilNil(t, func() error { return killedIn(dir, service.PID()) })
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
@@ -112,6 +119,24 @@ func footprintIn(dir string, pid int) (*ledger.Footprint, error) {
 		return found, err
 	}
 	return nil, fmt.Errorf("process %d is not among %d, or was not weighed", pid, len(all))
+}
+
+// killedIn says what a ledger lacks of the autopsy of a JVM that was killed from outside.
+func killedIn(dir string, pid int) error {
+	r, err := ledger.OpenReader(dir)
+	if err != nil {
+		return err
+	}
+	err = fmt.Errorf("the ledger has no autopsy of process %d", pid)
+	_, failed := r.Read(ledger.ID{}, func(rec ledger.Record) bool {
+		if a := rec.Autopsy; a != nil && a.JVM.PID == pid {
+			if err = nil; a.Verdict != string(autopsy.Killed) || a.Headline == "" || len(a.Evidence) == 0 {
+				err = fmt.Errorf("the autopsy is %+v", a)
+			}
+		}
+		return true
+	})
+	return errors.Join(err, failed)
 }
 
 func machineEvents(t *testing.T, dir string) (kinds []ledger.Kind) {

@@ -32,6 +32,8 @@ type Config struct {
 	Version string
 	// Say is called with what a user should know, once for each trouble.
 	Say func(error)
+	// Examine makes the autopsy of a JVM of the ledger; nil makes none.
+	Examine func(ledger.ID) (*ledger.Autopsy, error)
 	// Clock is the machine's when it is nil.
 	Clock Clock
 	// NameOf is what a cluster calls the pod and the container of a control group's path;
@@ -62,6 +64,7 @@ const (
 type Stats struct {
 	JVMs, Looks, Glances, Alarms, Deferred, Ended atomic.Int64
 	First, Moved, Due, LastLook, Failed, Findings atomic.Int64
+	Autopsies                                     atomic.Int64
 }
 
 // Weighings is how often a JVM was weighed.
@@ -81,6 +84,8 @@ type Agent struct {
 	tables footprint.Tables
 	jvms   map[int]*jvm
 	alarms *alarms // nil where the kernel gives none
+	// inquests are the JVMs whose autopsy is to be made, and when.
+	inquests map[ledger.ID]time.Duration
 	// next are when it finds JVMs again, and does its upkeep.
 	nextFind, nextUpkeep time.Duration
 	// full says that the ledger could not be written to, and that this was said.
@@ -101,7 +106,7 @@ func New(cfg Config) (*Agent, error) {
 	}
 	up := cfg.Clock.Uptime()
 	return &Agent{cfg: cfg, boot: boot, budget: newBudget(cfg.Share, up, cfg.Clock.Processor()), volume: newVolume(up),
-		finder: newFinder(cfg.Proc), jvms: map[int]*jvm{}}, nil
+		finder: newFinder(cfg.Proc), jvms: map[int]*jvm{}, inquests: map[ledger.ID]time.Duration{}}, nil
 }
 
 // Run watches until the context ends, which is no error.
@@ -167,6 +172,7 @@ func (a *Agent) alarm(j *jvm) {
 
 // stop tells of the end of the agent, not of the JVMs.
 func (a *Agent) stop() error {
+	a.inquire(a.cfg.Clock.Uptime() + afterKill)
 	a.account()
 	a.write(ledger.Record{Event: &ledger.Event{Kind: ledger.AgentStop}})
 	for _, j := range a.jvms {
@@ -191,6 +197,7 @@ func (a *Agent) Step(ctx context.Context) time.Duration {
 	}
 	a.lookAround(up)
 	a.weighMost(ctx)
+	a.inquire(a.cfg.Clock.Uptime())
 	if up = a.settle(); up >= a.nextUpkeep {
 		a.upkeep()
 		a.nextUpkeep = up + upkeep
@@ -207,7 +214,7 @@ func (a *Agent) settle() time.Duration {
 
 // next is when something is due that the budget will allow.
 func (a *Agent) next() time.Duration {
-	next := min(a.nextFind, a.nextUpkeep)
+	next := a.nextInquest(min(a.nextFind, a.nextUpkeep))
 	waiting := false
 	for _, j := range a.jvms {
 		next = min(next, j.due())
@@ -361,6 +368,9 @@ func (a *Agent) tellChange(j *jvm, kind ledger.Kind, before, after int64) {
 		values["peak"] = peak
 	}
 	a.write(ledger.Record{Process: j.who.ID, Event: &ledger.Event{Kind: kind, Values: values}})
+	if kind == ledger.OOMKill {
+		a.inquest(j.who.ID, afterKill)
+	}
 }
 
 // glance reads the usage of a JVM's group alone.
@@ -523,6 +533,7 @@ func (a *Agent) end(j *jvm) {
 		a.tellChange(j, ledger.OOMKill, before.OOMKills, after.OOMKills)
 	}
 	a.write(ledger.Record{Process: j.who.ID, Event: a.ending(j)})
+	a.inquest(j.who.ID, afterEnd)
 	a.flush(j)
 	j.close()
 	delete(a.jvms, j.target.PID)

@@ -39,6 +39,7 @@ func (a *Agent) metrics(w *ledger.Writer) []metric {
 		{name: "tare_agent_jvms_ended_total", help: "JVMs whose end was seen.", kind: counter, read: count(&s.Ended)},
 		{name: "tare_agent_looks_total", help: "Readings of the counters of a JVM.", kind: counter, read: count(&s.Looks)},
 		{name: "tare_agent_glances_total", help: "Readings of the usage of a group alone.", kind: counter, read: count(&s.Glances)},
+		{name: "tare_agent_autopsies_total", help: "Autopsies made, of JVMs that ended or outlived a kill in their group.", kind: counter, read: count(&s.Autopsies)},
 		{name: "tare_agent_alarms_total", help: "Alarms of the kernel that a limit is near.", kind: counter, read: count(&s.Alarms)},
 		{name: "tare_agent_deferred_total", help: "Looks and weighings that the budget put off.", kind: counter, read: count(&s.Deferred)},
 		{name: "tare_agent_weighings_failed_total", help: "Weighings of a JVM that failed.", kind: counter, read: count(&s.Failed)},

@@ -137,10 +137,34 @@ func checkRecord(r *ledger.Record) error {
 	if e := r.Event; e != nil && (len(e.Kind) > 64 || !text(string(e.Kind), e.Text) || len(e.Values) > 32) {
 		errs = append(errs, errors.New("its event is none"))
 	}
+	if r.Autopsy != nil {
+		errs = append(errs, checkAutopsy(r.Autopsy, id))
+	}
 	if s := r.Spent; s != nil && (!bytes(s.MemTotal, s.MemAvailable, s.OOMKills, s.Resident, s.Weighings, s.Deferred, int64(s.JVMs)) || s.Processor < 0) {
 		errs = append(errs, errors.New("what it spent is none"))
 	}
 	return errors.Join(errs...)
+}
+
+func checkAutopsy(a *ledger.Autopsy, id ledger.ID) error {
+	if !id.Machine() || !ownerName().MatchString(a.Verdict) || !text(a.Confidence, a.Headline, a.What) ||
+		max(len(a.Evidence), len(a.Growth), len(a.Do)) > maxOwners {
+		return errors.New("its autopsy is none")
+	}
+	ok := true
+	for _, f := range a.Evidence {
+		ok = ok && text(f.Source, f.Text)
+	}
+	for _, g := range a.Growth {
+		ok = ok && ownerName().MatchString(g.Account) && bytes(g.From, g.To)
+	}
+	for _, d := range a.Do {
+		ok = ok && text(d.Option, d.Text)
+	}
+	if !ok {
+		return errors.New("what its autopsy says is none")
+	}
+	return nil
 }
 
 func checkProcess(p *ledger.Process, id ledger.ID) error {

@@ -44,6 +44,8 @@ type Kill struct {
 	Counters    ledger.Counters
 	Footprint   *ledger.Footprint
 	FootprintAt time.Time
+	// Autopsy is that of the JVM; nil without one.
+	Autopsy *ledger.Autopsy
 }
 
 // fate takes an event that tells of a kill, or of the end of a JVM.
@@ -104,9 +106,10 @@ func (t *taking) countKills(verdict string) error {
 // Kills lists the kills of a time, the newest first, at most limit of them, those
 // with a smaller id than before unless that is 0.
 func (d *DB) Kills(ctx context.Context, from, to time.Time, before int64, limit int) ([]Kill, error) {
-	rows, err := d.query(ctx, `SELECT kills.id, machines.name, kills.at, kills.grp, kills.kills, kills.verdict,
+	rows, err := d.query(ctx, `SELECT kills.id, machines.name, kills.at, kills.grp, kills.kills, kills.verdict, autopsies.data,
 		jvms.id, first, last, ended, process, kills.counters, counters_at, kills.footprint, kills.footprint_at, findings, NULL
 		FROM kills JOIN jvms ON jvms.id = kills.jvm JOIN machines ON machines.id = kills.machine
+		LEFT JOIN autopsies ON autopsies.jvm = kills.jvm
 		WHERE kills.at >= ? AND kills.at < ? AND (? = 0 OR kills.id < ?) ORDER BY kills.id DESC LIMIT ?`, nanos(from), nanos(to), before, before, limit)
 	if err != nil {
 		return nil, d.failed(err)
@@ -117,7 +120,11 @@ func (d *DB) Kills(ctx context.Context, from, to time.Time, before int64, limit 
 		var k Kill
 		var j jvm
 		var at int64
-		if err := j.scan(prefixed{rows, []any{&k.ID, &k.Machine, &at, &k.Group, &k.Kills, &k.Verdict}}); err != nil {
+		var examined []byte
+		if err := j.scan(prefixed{rows, []any{&k.ID, &k.Machine, &at, &k.Group, &k.Kills, &k.Verdict, &examined}}); err != nil {
+			return nil, d.failed(err)
+		}
+		if k.Autopsy, err = unpackAutopsy(examined); err != nil {
 			return nil, d.failed(err)
 		}
 		k.At, k.JVM, k.Name, k.Counters, k.Footprint, k.FootprintAt = timeOf(at), j.id, j.process.Name, j.counters, j.footprint, j.footprintAt

@@ -151,6 +151,9 @@ func (t *taking) record(r *ledger.Record, at time.Time) error {
 		if r.Event != nil {
 			t.event(nil, r.Event, at)
 		}
+		if r.Autopsy != nil {
+			return t.autopsy(r.Autopsy, at)
+		}
 		return nil
 	}
 	j, err := t.jvm(r, at)

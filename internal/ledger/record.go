@@ -295,6 +295,40 @@ func (e *Event) Exit() (code, signal int, told bool) {
 	return int(c), int(s), signalled || exited
 }
 
+// Autopsy is why a JVM ended, or lost a process of its group, as tare autopsy says it.
+type Autopsy struct {
+	JVM ID `cbor:"1,keyasint" json:"jvm"`
+	// Verdict and Confidence are autopsy.Verdict and doctor.Certainty.
+	Verdict    string `cbor:"2,keyasint" json:"verdict"`
+	Confidence string `cbor:"3,keyasint,omitempty" json:"confidence"`
+	// Headline is the answer in one sentence, What how the heap was and what grew.
+	Headline string `cbor:"4,keyasint,omitempty" json:"headline"`
+	What     string `cbor:"5,keyasint,omitempty" json:"what,omitempty"`
+	// Evidence is what the verdict rests on, Do what to do next.
+	Evidence []Fact   `cbor:"6,keyasint,omitempty" json:"evidence"`
+	Growth   []Change `cbor:"7,keyasint,omitempty" json:"growth"`
+	Do       []Step   `cbor:"8,keyasint,omitempty" json:"do"`
+}
+
+// Fact is one piece of evidence.
+type Fact struct {
+	Source string `cbor:"1,keyasint" json:"source"`
+	Text   string `cbor:"2,keyasint" json:"text"`
+}
+
+// Change is how many bytes an account had before, and at the last look.
+type Change struct {
+	Account string `cbor:"1,keyasint" json:"account"`
+	From    int64  `cbor:"2,keyasint,omitempty" json:"from"`
+	To      int64  `cbor:"3,keyasint,omitempty" json:"to"`
+}
+
+// Step is one thing to do: an option to give, "" for none, and what it does.
+type Step struct {
+	Option string `cbor:"1,keyasint,omitempty" json:"option,omitempty"`
+	Text   string `cbor:"2,keyasint" json:"text"`
+}
+
 // Spent is what the machine has left, and what the agent took of it. Sizes are
 // bytes.
 type Spent struct {
@@ -334,6 +368,8 @@ type Record struct {
 	Findings  []Finding  `cbor:"7,keyasint,omitempty" json:"findings,omitempty"`
 	Event     *Event     `cbor:"8,keyasint,omitempty" json:"event,omitempty"`
 	Spent     *Spent     `cbor:"9,keyasint,omitempty" json:"spent,omitempty"`
+	// Autopsy stands in the ring of the machine: that of a JVM that ended takes no more.
+	Autopsy *Autopsy `cbor:"11,keyasint,omitempty" json:"autopsy,omitempty"`
 	// Again says that Start is a copy at the head of a file, for the files before
 	// it may be gone.
 	Again bool `cbor:"10,keyasint,omitempty" json:"again,omitempty"`

@@ -30,6 +30,9 @@ const (
 	pageIsPfnzero = 1 << 5
 	pageIsHuge    = 1 << 6
 	scanRegions   = 1024
+	// scanPages is how many pages one call finds: for so long, about a millisecond, the
+	// kernel holds a lock that the process needs to map memory.
+	scanPages = 1 << 16
 )
 
 type pmScanArg struct {
@@ -57,7 +60,7 @@ func (fs FS) ResidentPages(ctx context.Context, pid int, vmas []VMA) ([]PageRun,
 	}
 	defer f.Close()
 	var runs []PageRun
-	err = scanPagemap(ctx, f, vmas, scanResident, func(r pmRegion) { runs = append(runs, PageRun{r.start, r.end}) })
+	err = scanPagemap(ctx, f, vmas, scanResident, func(r pmRegion) { runs = appendRun(runs, PageRun{r.start, r.end}) })
 	if errors.Is(err, ErrNoPagemapScan) {
 		return readPagemap(ctx, f, vmas, int64(os.Getpagesize()))
 	}
@@ -177,12 +180,12 @@ func (fs FS) CanScanPages(pid int) bool {
 }
 
 // What to scan for: pages that are not the zero page and have any of these
-// categories; those in ret are told.
-type scanFor struct{ anyof, ret uint64 }
+// categories; those in ret are told. One call finds so many pages at most.
+type scanFor struct{ anyof, ret, pages uint64 }
 
 var (
-	scanResident = scanFor{pageIsPresent, pageIsPresent}
-	scanKinds    = scanFor{pageIsPresent | pageIsSwapped, pageIsPresent | pageIsSwapped | pageIsFile | pageIsHuge}
+	scanResident = scanFor{pageIsPresent, pageIsPresent, scanPages}
+	scanKinds    = scanFor{pageIsPresent | pageIsSwapped, pageIsPresent | pageIsSwapped | pageIsFile | pageIsHuge, scanPages}
 )
 
 func scanPagemap(ctx context.Context, f *os.File, vmas []VMA, what scanFor, do func(pmRegion)) error {
@@ -199,7 +202,9 @@ func scanPagemap(ctx context.Context, f *os.File, vmas []VMA, what scanFor, do f
 		categoryMask:     pageIsPfnzero,
 		categoryAnyof:    what.anyof,
 		retMask:          what.ret,
+		maxPages:         what.pages,
 	}
+	page := uint64(os.Getpagesize())
 	arg.size = uint64(unsafe.Sizeof(arg))
 	first := true
 	for arg.start < arg.end {
@@ -215,10 +220,14 @@ func scanPagemap(ctx context.Context, f *os.File, vmas []VMA, what scanFor, do f
 		}
 		first = false
 		got := regions[:min(int(n), len(regions))]
+		found := uint64(0)
 		for _, r := range got {
-			do(r)
+			if r.start < r.end { // where it has found enough the kernel may begin one more
+				do(r)
+				found += (r.end - r.start) / page
+			}
 		}
-		if len(got) < len(regions) {
+		if len(got) < len(regions) && found < what.pages {
 			break
 		}
 		// walk_end is stale after the kernel flushed its own buffer of 512

@@ -133,6 +133,46 @@ func TestResidentPagesOfThisProcess(t *testing.T) {
 	}
 }
 
+// A scan that is cut into many calls finds what one call finds.
+func TestScanIsCut(t *testing.T) {
+	if !NewFS("/proc").CanScanPages(os.Getpid()) {
+		t.Skip("this kernel has no PAGEMAP_SCAN")
+	}
+	page := os.Getpagesize()
+	mem, err := unix.Mmap(-1, 0, 3000*page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = unix.Munmap(mem) }()
+	for i := range 3000 {
+		if i < 1500 && i%2 == 0 || i > 1700 { // many runs, none, one
+			mem[i*page] = 1
+		}
+	}
+	f, err := os.Open("/proc/self/pagemap")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	start := uint64(uintptr(unsafe.Pointer(&mem[0])))
+	one := []VMA{{Start: start, End: start + uint64(len(mem))}}
+	cut := func(pages uint64) (runs []PageRun) {
+		if err := scanPagemap(t.Context(), f, one, scanFor{pageIsPresent, pageIsPresent, pages}, func(r pmRegion) { runs = appendRun(runs, PageRun{r.start, r.end}) }); err != nil {
+			t.Fatal(err)
+		}
+		return runs
+	}
+	whole := cut(1 << 40)
+	for _, pages := range []uint64{1, 7, 512, 1299, 1300, 2049, 2050, 3000} {
+		if got := cut(pages); !slices.Equal(got, whole) {
+			t.Errorf("cut to %d pages: %d runs with %d bytes, not %d with %d", pages, len(got), total(got), len(whole), total(whole))
+		}
+	}
+	if total(whole) < int64(2000*page) {
+		t.Errorf("%d bytes", total(whole))
+	}
+}
+
 // The kinds of pages of this process add up to what smaps counts: what was
 // written to of a private mapping of a file is anonymous, and a huge page is
 // one.

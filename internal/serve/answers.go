@@ -60,6 +60,7 @@ type jvmDetail struct {
 	Counters  ledger.Counters  `json:"counters"`
 	Footprint *weighedAnswer   `json:"footprint,omitempty"`
 	Found     []ledger.Finding `json:"found"`
+	Autopsy   *ledger.Autopsy  `json:"autopsy,omitempty"`
 }
 
 // weighedAnswer is a footprint of a moment.
@@ -105,6 +106,7 @@ type killAnswer struct {
 	Verdict  history.Verdict `json:"verdict"`
 	Counters ledger.Counters `json:"counters"`
 	Last     *weighedAnswer  `json:"last,omitempty"`
+	Autopsy  *ledger.Autopsy `json:"autopsy,omitempty"`
 }
 
 // findingAnswer is a finding of a JVM.
@@ -195,7 +197,7 @@ func newFootprints(all []history.Weighed) footprintsAnswer {
 }
 
 func newKill(k *history.Kill) killAnswer {
-	a := killAnswer{ID: k.ID, Machine: k.Machine, JVM: k.JVM, Name: k.Name, At: k.At, Group: k.Group, Kills: k.Kills, Verdict: k.Verdict, Counters: k.Counters}
+	a := killAnswer{ID: k.ID, Machine: k.Machine, JVM: k.JVM, Name: k.Name, At: k.At, Group: k.Group, Kills: k.Kills, Verdict: k.Verdict, Counters: k.Counters, Autopsy: k.Autopsy}
 	if k.Footprint != nil {
 		a.Last = &weighedAnswer{k.FootprintAt, *k.Footprint}
 	}

@@ -198,7 +198,9 @@ func (s *Server) jvm(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newDetail(&j), nil
+	d := newDetail(&j)
+	d.Autopsy, err = s.cfg.History.Autopsy(r.Context(), id)
+	return d, err
 }
 
 func (s *Server) samples(r *http.Request) (any, error) {

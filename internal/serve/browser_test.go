@@ -66,6 +66,10 @@ func fleet(t testing.TB, d *history.DB, jvms int) *historytest.Agent {
 	// The third was killed.
 	add(now.Add(-10*time.Minute), ledger.Record{Process: historytest.ID(3), Event: &ledger.Event{Kind: ledger.OOMKill, Values: map[string]int64{"before": 0, "after": 1}}})
 	add(now.Add(-10*time.Minute), ledger.Record{Process: historytest.ID(3), Event: &ledger.Event{Kind: ledger.Ended}})
+	add(now.Add(-10*time.Minute), ledger.Record{Autopsy: &ledger.Autopsy{JVM: historytest.ID(3), Verdict: "container-limit", Confidence: "certain",
+		Headline: "service-003.jar was killed by its own limit of 390 MiB", What: "Direct buffers grew by 110 MiB in the 9.0 s before.",
+		Evidence: []ledger.Fact{{Source: "kernel log", Text: hostileName}}, Growth: []ledger.Change{{Account: "direct-buffers", From: 10 << 20, To: 120 << 20}},
+		Do: []ledger.Step{{Option: "-XX:MaxDirectMemorySize=100m", Text: "fails with an OutOfMemoryError"}}}})
 	send(t, d, a, now)
 	return a
 }
@@ -179,6 +183,9 @@ func TestDashboard(t *testing.T) {
 		shot(t, p, strings.Trim(page, "#/"))
 		legible(t, p)
 		quiet(t, p)
+		if page == "#/kills" {
+			awaitTrue(t, p, `document.querySelector("tbody").innerText.includes("killed by its own limit of 390 MiB")`)
+		}
 	}
 	phone := b.Open(t, srv.URL, browsertest.View{Width: 390, Height: 800, Dark: true})
 	awaitTrue(t, phone, rowCount+" > 400")
@@ -214,6 +221,10 @@ func jvmPages(t *testing.T, b *browsertest.Browser, url string) {
 		awaitTrue(t, p, `document.querySelectorAll(".plot canvas").length === 2`)
 		awaitTrue(t, p, drawn)
 		awaitTrue(t, p, `document.querySelectorAll(".moments tbody tr").length === 12`)
+		awaitTrue(t, p, fmt.Sprintf(`document.querySelector(".why").hidden === %t`, v.id != 3))
+		if v.id == 3 {
+			awaitTrue(t, p, `["killed by its own limit of 390 MiB", "direct buffers +110", "kernel log", "-XX:MaxDirectMemorySize=100m"].every(s => document.querySelector(".why").innerText.includes(s))`)
+		}
 		shot(t, p, v.name)
 		legible(t, p)
 		var wide int

@@ -80,6 +80,37 @@ func TestRulesAndDashboard(t *testing.T) {
 	}
 }
 
+// systemd takes the units, and knows every option in them.
+func TestUnits(t *testing.T) {
+	if _, err := exec.LookPath("systemd-analyze"); err != nil {
+		t.Skip("there is no systemd-analyze here")
+	}
+	units, err := filepath.Glob(filepath.Join(jvmtest.Root(t), "deploy", "systemd", "*.service"))
+	if err != nil || len(units) != 2 {
+		t.Fatal(units, err)
+	}
+	program, err := os.Executable() // one that is there: that of the units is not yet installed
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, unit := range units {
+		text, err := os.ReadFile(unit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, wrong := range map[string]string{"whole": "", "with a mistake": "\n[Service]\nNoSuchOption=1\n"} {
+			copied := filepath.Join(t.TempDir(), filepath.Base(unit))
+			if err := os.WriteFile(copied, append(bytes.ReplaceAll(text, []byte("/usr/bin/tare"), []byte(program)), wrong...), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			out, err := exec.Command("systemd-analyze", "verify", "--man=no", "--recursive-errors=no", copied).CombinedOutput()
+			if said := strings.Contains(string(out), filepath.Base(unit)); said != (wrong != "") || wrong == "" && err != nil {
+				t.Errorf("%s, %s: %v: %s", unit, name, err, out)
+			}
+		}
+	}
+}
+
 // Every metric is explained.
 func TestMetricsAreDocumented(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(jvmtest.Root(t), "docs", "serve.md"))

@@ -54,6 +54,8 @@ var (
 
 	killsTotal = counter("tare_kills_total", "Processes that the kernel killed in groups of JVMs, since the machine was first heard of: jvm-ended with the JVM, other-process without.", "machine", "verdict")
 
+	autopsiesTotal = counter("tare_autopsies_total", "Autopsies that the machine's agent has made: of JVMs that ended, and of those that outlived a kill in their group.", "machine", "verdict")
+
 	machineSeen      = gauge("tare_machine_seen_timestamp_seconds", "When the machine's agent was heard of last, in seconds since 1970.", "machine")
 	machineTotal     = gauge("tare_machine_memory_bytes", "Memory of the machine.", "machine")
 	machineAvailable = gauge("tare_machine_memory_available_bytes", "What of it can be given out without swapping (MemAvailable).", "machine")
@@ -249,6 +251,14 @@ func (c *collector) machines(ctx context.Context, e *emitter) {
 	for _, k := range counts {
 		e.put(killsTotal, float64(k.Kills), k.Machine, string(k.Verdict))
 		kills[history.KillCount{Machine: k.Machine, Verdict: k.Verdict}] = true
+	}
+	examined, err := c.s.cfg.History.AutopsyCounts(ctx)
+	if err != nil {
+		e.fail(err)
+		return
+	}
+	for _, a := range examined {
+		e.put(autopsiesTotal, float64(a.Autopsies), a.Machine, a.Verdict)
 	}
 	for _, m := range all { // a metric does not vanish at zero
 		for _, v := range history.Verdicts {

@@ -133,10 +133,10 @@ function spark(j) {
 function showKills(section, kills) {
   section.hidden = kills.length === 0;
   const worst = [...kills].sort((a, b) => (b.verdict === "jvm-ended") - (a.verdict === "jvm-ended") || Date.parse(b.at) - Date.parse(a.at));
-  const drawn = JSON.stringify(worst.map(k => [k.id, k.verdict]));
+  const drawn = JSON.stringify(worst.map(k => [k.id, k.verdict, k.autopsy?.headline]));
   if (section.dataset.drawn === drawn) return;
   section.dataset.drawn = drawn;
   const more = kills.length > 3 ? [el("p", {class: "small"}, el("a", {href: "#/kills"}, `all ${kills.length}${kills.length === 200 ? " and more" : ""}`))] : [];
   section.replaceChildren(el("h2", {}, "Killed in the last week"), el("ol", {}, worst.slice(0, 3).map(k => el("li", {},
-    el("a", {href: "#/jvm/" + k.jvm}, k.name || "JVM " + k.jvm), ` on ${k.machine}, ${when(k.at)}: ${verdicts[k.verdict] ?? k.verdict}`))), ...more);
+    el("a", {href: "#/jvm/" + k.jvm}, k.name || "JVM " + k.jvm), ` on ${k.machine}, ${when(k.at)}: ${k.autopsy?.headline ?? verdicts[k.verdict] ?? k.verdict}`))), ...more);
 }

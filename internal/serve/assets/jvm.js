@@ -21,6 +21,7 @@ export async function jvm(main, id, from, to) {
   const moments = el("section", {class: "moments"}, el("h2", {}, "Two moments"),
     sliders.map((s, i) => el("label", {}, el("strong", {}, "AB"[i]), s, outputs[i])),
     el("div", {class: "wide"}, el("table", {}, el("thead", {}, el("tr", {}, ["Resident", "A", "B", "Change"].map((t, i) => el("th", {scope: "col", class: i ? "n" : null}, t)))), table)));
+  const why = el("section", {class: "why", hidden: true, "aria-label": "why it ended"});
   const events = el("tbody"), none = el("p", {class: "soft"}, "none");
 
   function range() {
@@ -65,12 +66,25 @@ export async function jvm(main, id, from, to) {
     findings.replaceChildren(el("h2", {}, "Findings"), ...(j.found.length ? j.found.map(f => el("div", {class: "finding"}, f.title,
       el("div", {class: "soft small"}, [f.bytes ? mib(f.bytes) : "", f.certainty, f.id].filter(Boolean).join(" · ")))) : [el("p", {class: "soft"}, "none")]),
       el("p", {class: "small soft"}, "What to do: ", el("code", {}, "tare doctor " + j.pid), " on its machine."));
+    explain(j.autopsy);
     none.hidden = data.events.length > 0;
     events.replaceChildren(...data.events.slice(-200).reverse().map(e => el("tr", {}, el("td", {}, when(e.at)), el("td", {}, marked[e.kind] ?? e.kind),
       el("td", {class: "wrap"}, e.text ?? (e.values ? Object.entries(e.values).map(([k, v]) => `${k} ${v}`).join(", ") : "")))));
     for (const b of choose) b.setAttribute("aria-pressed", zooms.length === 0 && b.textContent === span);
     out.disabled = zooms.length === 0;
     setText(resolution, `the peak of each ${age(data.samples.step)}`);
+  }
+
+  // explain shows the autopsy that the machine's agent has made.
+  function explain(a) {
+    why.hidden = !a;
+    if (!a) return;
+    const grew = a.growth.filter(g => Math.abs(g.to - g.from) >= 1048576);
+    why.replaceChildren(el("h2", {}, a.headline), ...(a.what ? [el("p", {}, a.what)] : []),
+      ...(grew.length ? [el("p", {class: "soft small"}, grew.map(g => `${ownerNames.get(g.account) ?? g.account.replaceAll("-", " ")} ${signed(g.to - g.from)}`).join(" · "))] : []),
+      el("p", {class: "soft small"}, `${a.confidence}: ${a.verdict.replaceAll("-", " ")}`),
+      el("ul", {}, a.evidence.map(e => el("li", {}, el("span", {class: "soft"}, e.source + "  "), e.text))),
+      ...(a.do.length ? [el("h3", {}, "What to do"), el("ul", {}, a.do.map(d => el("li", {}, ...(d.option ? [el("code", {}, d.option), " "] : []), d.text)))] : []));
   }
 
   function graph() {
@@ -115,7 +129,7 @@ export async function jvm(main, id, from, to) {
 
   const rebuild = () => { if (data?.samples) { graph(); compare(); } };
   const media = ["(prefers-color-scheme: dark)", "print"].map(m => matchMedia(m));
-  main.replaceChildren(title, facts, el("div", {class: "tools"}, choose, out, resolution),
+  main.replaceChildren(title, facts, why, el("div", {class: "tools"}, choose, out, resolution),
     el("div", {class: "columns"}, el("div", {}, memory, heap, moments), el("div", {}, findings, el("h2", {}, "Events"), none, el("div", {class: "wide"}, el("table", {}, events)))));
   await draw();
   addEventListener("keydown", keys);

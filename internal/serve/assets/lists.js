@@ -21,7 +21,7 @@ export async function kills(main) {
 
   await update();
   main.replaceChildren(el("h1", {}, "Kills"), el("div", {class: "tools"}, choose), el("div", {class: "wide"}, el("table", {},
-    el("thead", {}, el("tr", {}, ["When", "JVM", "What the ledger tells", "Limit", "Last footprint", "Its largest owners"].map(t => el("th", {scope: "col"}, t)))), body)), none);
+    el("thead", {}, el("tr", {}, ["When", "JVM", "Why", "Limit", "Last footprint", "Its largest owners"].map(t => el("th", {scope: "col"}, t)))), body)), none);
   return {update};
 }
 
@@ -31,7 +31,7 @@ function row(k) {
   const from = Math.floor(at / 1000) - 1800, to = Math.floor(at / 1000) + 600;
   return el("tr", {}, el("td", {}, when(k.at)),
     el("td", {class: "name"}, el("a", {href: `#/jvm/${k.jvm}/${from}-${to}`}, k.name || "JVM " + k.jvm), el("div", {class: "soft small"}, `${k.machine} · ${k.group}`)),
-    el("td", {class: "wrap"}, verdicts[k.verdict] ?? k.verdict, k.kills > 1 ? ` (${k.kills} kills)` : ""),
+    el("td", {class: "wrap"}, k.autopsy ? [k.autopsy.headline, el("div", {class: "soft small"}, [k.autopsy.what, k.autopsy.confidence].filter(Boolean).join(" · "))] : verdicts[k.verdict] ?? k.verdict, k.kills > 1 ? ` (${k.kills} kills)` : ""),
     el("td", {class: "n"}, k.counters.limit ? mib(k.counters.limit) : "none"),
     el("td", {class: "wrap"}, last ? `${mib(last.resident)} resident, ${age((at - Date.parse(k.last.at)) / 1000)} before` : "none"),
     el("td", {class: "wrap"}, largest.map(o => `${ownerNames.get(o.owner) ?? o.owner} ${mib(o.resident)}`).join(", ")));

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -30,6 +31,7 @@ func Run(t *testing.T, fresh Maker) {
 		"AgreesWithAll":          agreesWithAll,
 		"ForgetsByPolicy":        forgetsByPolicy,
 		"TellsKillsApart":        tellsKillsApart,
+		"KeepsAutopsies":         keepsAutopsies,
 		"GoesByItsOwnClock":      goesByItsOwnClock,
 		"RefusesWhatNoAgentSays": refusesWhatNoAgentSays,
 		"OneNameOneLedger":       oneNameOneLedger,
@@ -448,6 +450,60 @@ func tellsKillsApart(t *testing.T, fresh Maker) {
 	check(0)
 	if got, err := d.KillCounts(t.Context()); err != nil || !reflect.DeepEqual(got, counts) {
 		t.Errorf("forgotten with the rows: %+v, %v", got, err)
+	}
+}
+
+// The last autopsy of a JVM is kept with it and its kills; each is counted once, for good.
+func keepsAutopsies(t *testing.T, fresh Maker) {
+	d := Open(t, fresh(t))
+	a := NewAgent("web")
+	examined := func(pid int, verdict string, at time.Time) {
+		a.Add(at, ledger.Record{Autopsy: &ledger.Autopsy{JVM: ID(pid), Verdict: verdict, Confidence: "certain", Headline: "shop was killed",
+			Evidence: []ledger.Fact{{Source: "kernel log", Text: "killed process 10"}}, Growth: []ledger.Change{{Account: "direct-buffers", From: 1, To: 9}}, Do: []ledger.Step{{Option: "-Xmx1g", Text: "less"}}}})
+	}
+	t0 := Now.Add(-10 * time.Minute)
+	a.Add(t0, ledger.Record{Process: ID(10), Start: Process(10)})
+	a.Add(t0, ledger.Record{Process: ID(10), Event: &ledger.Event{Kind: ledger.OOMKill, Values: map[string]int64{"before": 0, "after": 1}}})
+	examined(10, "child", t0.Add(30*time.Second))
+	a.Add(t0.Add(time.Minute), ledger.Record{Process: ID(10), Event: &ledger.Event{Kind: ledger.Ended}})
+	examined(99, "killed", t0.Add(time.Minute)) // nobody knows it
+	sent := a.Batch(Now)
+	for range 2 { // it is sent again
+		if _, err := d.Take(t.Context(), "web", sent, Now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	examined(10, "container-limit", t0.Add(61*time.Second))
+	a.Send(t, d, Now)
+	j := one(t, d, 10)
+	got, err := d.Autopsy(t.Context(), j.ID)
+	if err != nil || got == nil || got.Verdict != "container-limit" || got.JVM != ID(10) || got.Growth[0].To != 9 || got.Evidence[0].Source != "kernel log" || got.Do[0].Option != "-Xmx1g" {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	kills, err := d.Kills(t.Context(), Now.Add(-time.Hour), Now, 0, 10)
+	if err != nil || len(kills) != 1 || !reflect.DeepEqual(kills[0].Autopsy, got) {
+		t.Errorf("%+v, %v", kills, err)
+	}
+	if err := d.Prune(t.Context(), Now.Add(2*history.Quarter)); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := d.Autopsy(t.Context(), j.ID); got != nil || err != nil {
+		t.Errorf("it outlives its JVM: %+v, %v", got, err)
+	}
+	counts := []history.AutopsyCount{{Machine: "web", Verdict: "child", Autopsies: 1}, {Machine: "web", Verdict: "container-limit", Autopsies: 1}}
+	if got, err := d.AutopsyCounts(t.Context()); err != nil || !reflect.DeepEqual(got, counts) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	for i := range 100 {
+		examined(10, "verdict-"+strconv.Itoa(i), Now)
+	}
+	a.Add(Now, ledger.Record{Process: ID(10), Start: Process(10)})
+	for i := range 100 {
+		examined(10, "verdict-"+strconv.Itoa(i), Now)
+	}
+	a.Send(t, d, Now)
+	if got, err := d.AutopsyCounts(t.Context()); err != nil || len(got) > 40 {
+		t.Errorf("%d verdicts, %v", len(got), err)
 	}
 }
 
