@@ -298,7 +298,7 @@ func bakedText(all []bakedService) string {
 		fmt.Fprintf(&b, "- %s: %s\n", s.name, s.is)
 	}
 	b.WriteString("\n" + bakedDates(all) + "\n\n")
-	b.WriteString("The limit as given is the smallest that the fit saw pass, by two trials: behind it the largest that failed. Needed is without page cache: as given of one run with ample memory, baked the median of 20. MiB.\n\n")
+	b.WriteString("The limit as given is the smallest that the fit saw pass, by two trials: behind it the largest that failed. Needed is without page cache: as given of one run with ample memory, baked the median of 20. Behind the archive is its size: its pages are page cache, which takes of the limit and is not in what is needed. MiB.\n\n")
 	b.WriteString("| service | JDK | | limit | needed | requests/s | ready (s) | image | archive |\n|---|---:|---|---:|---:|---:|---:|---:|---|\n")
 	var limits, starts []float64
 	for _, s := range all {
@@ -310,7 +310,7 @@ func bakedText(all []bakedService) string {
 		fmt.Fprintf(&b, "| %s | %d | as given | %d%s | %s | %.0f | %.2f | %d | |\n", s.Service, s.JDK, g.LimitBytes>>20, fails, mibText(g.NeededBytes), g.Throughput, g.ReadyMillis/1000, g.ImageBytes>>20)
 		archive := "none"
 		if s.Bake.Archive {
-			archive = "in use"
+			archive = "in use" + archiveSize(s.Bake)
 		}
 		fmt.Fprintf(&b, "| | | baked | %d | %s (%s … %s) | %.0f | %.2f | %d | %s |\n", n.LimitBytes>>20, mibText(n.NeededBytes), mibText(n.LeastNeededBytes), mibText(n.MostNeededBytes), n.Throughput, n.ReadyMillis/1000, n.ImageBytes>>20, archive)
 		limits, starts = append(limits, float64(n.LimitBytes)/float64(g.LimitBytes)), append(starts, n.ReadyMillis/g.ReadyMillis)
@@ -324,7 +324,27 @@ func bakedText(all []bakedService) string {
 	}
 	fmt.Fprintf(&b, "\n![The smallest limit of each image, as given and baked](images.svg)\n")
 	fmt.Fprintf(&b, "\nBaked over as given, geometric mean: limit %.2f (at most 0.55 was wanted: %s), start %.2f (at most 0.5: %s).\n", geometric(limits), results.Reached(geometric(limits) <= 0.55), geometric(starts), results.Reached(geometric(starts) <= 0.5))
+	fmt.Fprintf(&b, "\nBeyond what they need the baked images' limits have room for page cache: %s.\n", strings.Join(bakedCache(all), "; "))
 	return b.String()
+}
+
+// bakedCache is how much of each limit is left for page cache, beside the archive's size.
+func bakedCache(all []bakedService) (out []string) {
+	for _, s := range all {
+		n := s.Bake.Baked
+		out = append(out, fmt.Sprintf("%s on JDK %d %d MiB, with an archive of%s MiB", s.Service, s.JDK, (n.LimitBytes-n.NeededBytes)>>20, strings.TrimPrefix(cmp.Or(archiveSize(s.Bake), ", 0"), ",")))
+	}
+	return out
+}
+
+// archiveSize is the size of the class archive among the layers.
+func archiveSize(b report.Bake) string {
+	for _, l := range b.Added {
+		if strings.Contains(l.Name, "archive") || strings.Contains(l.Name, "AOT") {
+			return fmt.Sprintf(", %d", l.Bytes>>20)
+		}
+	}
+	return ""
 }
 
 func mibText(bytes int64) string { return fmt.Sprintf("%.1f", float64(bytes)/(1<<20)) }
