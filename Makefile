@@ -203,12 +203,16 @@ bench-peers: build
 	@scripts/bench-services.sh
 	scripts/usual-disk.sh $(GO) run ./bench/peers -cache $(TARE_CACHE) $(PEERS)
 
-# What tare bake makes of images of a service on two JDKs; half an hour. It goes on
-# where it was cut off: docs/results/raw/images.jsonl has the bakes so far.
+# What tare bake makes of images of five services on two JDKs; hours. It goes on where
+# it was cut off: docs/results/raw/images.jsonl has the bakes so far. IMAGES='-bake.only
+# shop:17,WireMock:25' measures these alone, IMAGES='-bake.note TEXT' tells of the machine.
+IMAGES ?=
 bench-images: build bin/camel-25.jar
-	@scripts/setup.sh build test
+	@scripts/setup.sh build test bench
 	@scripts/jdks.sh
-	$(GO) test ./cmd/tare -count=1 -timeout 120m -run TestBakedServices -bake.out $(CURDIR)/docs/results/images.md -bake.raw $(CURDIR)/docs/results/raw/images.jsonl
+	@scripts/bench-jars.sh
+	@scripts/bench-services.sh shop keycloak
+	$(GO) test ./cmd/tare -count=1 -timeout 24h -run TestBakedServices -bake.out $(CURDIR)/docs/results/images.md -bake.raw $(CURDIR)/docs/results/raw/images.jsonl $(IMAGES)
 
 # How steady the answers of a fit are: the search is replayed on banks of recorded trials,
 # a thousand times a bank, in seconds. The test bed of every change of the search.

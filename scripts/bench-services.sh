@@ -47,7 +47,11 @@ servers() {
   build camel camel-undertow -P undertow
 }
 
-shop() { build shop shop; }
+# The second takes its pages from a PostgreSQL server instead of H2.
+shop() {
+  build shop shop
+  build shop shop-postgresql -P postgresql
+}
 
 # Keycloak with its build step done, which kc.sh start would do at every start
 # otherwise: health endpoint, and a database in memory.

@@ -47,6 +47,7 @@ test  | hey                              | hey                  | the same
 test  | mmdebstrap                       | mmdebstrap           | makes the fresh system that the tests install a release in
 test  | ruby                             | ruby                 | reads the formula of a release
 test  | gpg                              | gpg                  | signs a release
+test  | curl                             | curl                 | is the load of an image that trains in its build
 bench | pmap                             | procps               | is what a weighing is compared with
 bench | mke2fs                           | e2fsprogs            | makes the disk that services are measured on
 bench | losetup                          | mount                | attaches that disk

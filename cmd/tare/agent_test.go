@@ -61,7 +61,7 @@ func TestAgent(t *testing.T) {
 		rest <- text
 	}()
 	var f *ledger.Footprint
-	polltest.UntilNil(t, func() (err error) { f, err = footprintIn(dir, service.PID()); return err })
+	polltest.UntilNil(t, func() (err error) { f, err = footprintIn(dir, service.PID(), "G1"); return err })
 	var sum int64
 	for _, o := range f.Owners {
 		sum += o.Resident
@@ -98,7 +98,7 @@ func TestAgent(t *testing.T) {
 }
 
 // footprintIn is the first footprint of a JVM, which it lacks until there is one.
-func footprintIn(dir string, pid int) (*ledger.Footprint, error) {
+func footprintIn(dir string, pid int, collector string) (*ledger.Footprint, error) {
 	r, err := ledger.OpenReader(dir)
 	if err != nil {
 		return nil, err
@@ -108,7 +108,7 @@ func footprintIn(dir string, pid int) (*ledger.Footprint, error) {
 		return nil, err
 	}
 	for _, p := range all {
-		if p.ID.PID != pid || p.JDK == "" || p.Collector != "G1" {
+		if p.ID.PID != pid || p.JDK == "" || p.Collector != collector {
 			continue
 		}
 		var found *ledger.Footprint

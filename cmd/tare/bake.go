@@ -36,6 +36,8 @@ type bakeOptions struct {
 	archive  string
 	push     bool
 	context  string
+	// train is a shell command, the load of a training run in the build of context.
+	train string
 	// buildpack and jib print what to set there, and make no image.
 	buildpack, jib bool
 }
@@ -105,6 +107,7 @@ func newBakeCommand() *cobra.Command {
 	of.StringVar(&o.oci, "oci", "", "`folder` in OCI's image layout that the image is added to as well")
 	of.StringVar(&o.archive, "archive", "", "`file` to write the image to as well, as docker save does")
 	of.StringVar(&o.context, "dockerfile", "", "new `folder` for a Dockerfile and files that docker build makes the same of")
+	of.StringVar(&o.train, "train", "", "have the --dockerfile train the class archive in docker build, under this shell `command`, tried until it ends with 0")
 	of.BoolVar(&o.buildpack, "buildpack", false, "make no image: print what to set where Paketo's buildpacks make it (with --from-fit)")
 	of.BoolVar(&o.jib, "jib", false, "make no image: print what to set where Jib makes it (with --from-fit)")
 	of.BoolVar(&o.push, "push", false, "push the image to the registry of its name, with the credentials of docker login")
@@ -139,7 +142,7 @@ func (o *bakeOptions) read(f *pflag.FlagSet, args []string) (rest []string, err 
 		}
 	}
 	_, err = image.ParseTag(o.tag)
-	return rest, cmp.Or(err, checkContext(o.context), o.boundWork(f))
+	return rest, cmp.Or(err, checkTrain(o.train, o.context), checkContext(o.context), o.boundWork(f))
 }
 
 // elsewhere says that another builder makes the image.
@@ -234,7 +237,7 @@ func bakeOn(ctx context.Context, base *image.Image, o bakeOptions, b baking, p p
 		return nil, err
 	}
 	if o.context != "" {
-		if err := b.writeContext(o.context, p.change); err != nil {
+		if err := b.writeContext(o.context, p.change, o.train); err != nil {
 			return nil, err
 		}
 		result.Written = append(result.Written, "Dockerfile: "+o.context)

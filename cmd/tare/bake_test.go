@@ -61,7 +61,7 @@ func writeFit(t *testing.T, e *dockertest.Engine, name, url, files string, args 
 		"schema": report.FitSchema, "time": "2026-01-02T03:04:05Z", "limitBytes": 160 << 20, "jdk": jdkVersion(t, jvmtest.Home(t, 17)), "arch": "amd64", "slo": "errors=0", "ready": url + "/health",
 		"options":     []string{"-XX:+UseSerialGC", "-Xmx32m", "-XX:SharedArchiveFile=/tare/app.jsa"},
 		"jar":         "/tare/extracted/sysinfo.jar",
-		"archive":     map[string]string{"file": "/tare/app.jsa"},
+		"archive":     map[string]string{"file": "/tare/app.jsa", "trainOption": "-XX:ArchiveClassesAtExit=/tare/app.jsa"},
 		"recommended": map[string]any{"neededBytes": 90 << 20, "peakBytes": 100 << 20}, "asGiven": map[string]any{"limitBytes": 200 << 20},
 		"image": map[string]any{"name": name, "id": e.Docker(t, "inspect", "--format", "{{.Id}}", name), "args": args, "files": files, "byVariable": files == ""},
 		"load":  map[string]any{"targets": []string{"GET " + url + "/sys-summary"}, "concurrency": 1, "warmupSeconds": 0, "durationSeconds": 0.5},
@@ -80,16 +80,20 @@ func writeFit(t *testing.T, e *dockertest.Engine, name, url, files string, args 
 	return file
 }
 
+// bakedFormat shows of an image what a bake changes, and what it must not.
+const bakedFormat = `{{json .Config.Entrypoint}} {{json .Config.Cmd}} {{.Config.User}} {{.Config.WorkingDir}} {{json .Config.Healthcheck.Test}} {{index .Config.Labels "dev.tare.limit"}} {{json .Config.Env}}`
+
 // A baked image starts with what was proven, its JVM uses the archive, and the rest of
 // the image is as it was. The same bake makes the same image.
 func TestBake(t *testing.T) {
 	e := dockertest.Start(t)
 	t.Setenv("DOCKER_HOST", e.Host)
 	launcher, port := buildLauncher(t), strconv.Itoa(jvmtest.FreePort(t))
-	importSysinfo(t, e, "shop:1", "USER 1234", "ENV A=b", `ENTRYPOINT ["java","-jar","sysinfo.jar"]`, `CMD ["--help"]`, `HEALTHCHECK CMD ["true"]`)
+	files := sysinfoFiles(t)
+	files["/bin/curl"], files["/bin/sleep"] = "/usr/bin/curl", "/bin/sleep" // for training in docker build
+	importFiles(t, e, "shop:1", files, "USER 1234", "ENV A=b", `ENTRYPOINT ["java","-jar","sysinfo.jar"]`, `CMD ["--help"]`, `HEALTHCHECK CMD ["true"]`)
 	url := "http://127.0.0.1:" + port
-	files := trainIn(t, e, "shop:1", port, image.FileTime)
-	result := writeFit(t, e, "shop:1", url, files, []string{"--port", port})
+	result := writeFit(t, e, "shop:1", url, trainIn(t, e, "shop:1", port, image.FileTime), []string{"--port", port})
 	archive, layout, context := filepath.Join(t.TempDir(), "shop.tar"), filepath.Join(t.TempDir(), "oci"), filepath.Join(t.TempDir(), "build")
 	bake := func(more ...string) report.Bake {
 		t.Helper()
@@ -110,8 +114,7 @@ func TestBake(t *testing.T) {
 	if b.Given.LimitBytes != 200<<20 || b.Baked.LimitBytes != 160<<20 || b.Baked.ImageBytes-b.Given.ImageBytes != b.Added[0].Bytes+b.Added[1].Bytes+b.Added[2].Bytes {
 		t.Errorf("%+v", b)
 	}
-	format := `{{.Id}} {{json .Config.Entrypoint}} {{json .Config.Cmd}} {{.Config.User}} {{.Config.WorkingDir}} {{json .Config.Healthcheck.Test}} {{index .Config.Labels "dev.tare.limit"}} {{json .Config.Env}}`
-	got := e.Docker(t, "inspect", "--format", format, "shop:small")
+	got := e.Docker(t, "inspect", "--format", "{{.Id}} "+bakedFormat, "shop:small")
 	want := b.Baked.ID + ` ["/tare/tare-exec","--","java","-jar","/tare/extracted/sysinfo.jar"] ["--help"] 1234 /app ["CMD","true"] 167772160 ["PATH=/jdk/bin:/bin","A=b","TARE_PROFILE=/tare/tare.json"]`
 	if got != want {
 		t.Errorf("%s\nwant %s", got, want)
@@ -127,15 +130,17 @@ func TestBake(t *testing.T) {
 		t.Errorf("archive: %v", err)
 	}
 	e.Docker(t, "build", "--quiet", "--tag", "shop:built", context)
-	if built := e.Docker(t, "inspect", "--format", strings.TrimPrefix(format, "{{.Id}} "), "shop:built"); built != strings.TrimPrefix(want, b.Baked.ID+" ") {
+	if built := e.Docker(t, "inspect", "--format", bakedFormat, "shop:built"); built != strings.TrimPrefix(want, b.Baked.ID+" ") {
 		t.Errorf("docker build makes %s\nwant %s", built, want)
 	}
 	if !usesArchive(t, e, "shop:built", port) {
 		t.Error("the image that docker build makes does not use the archive")
 	}
-	if again := bake("--runs", "1"); again.Baked.ID != b.Baked.ID {
+	trains := filepath.Join(t.TempDir(), "trains")
+	if again := bake("--runs", "1", "--dockerfile", trains, "--train", "curl -fsS "+url+"/sys-summary"); again.Baked.ID != b.Baked.ID {
 		t.Errorf("the same bake makes %s, and %s", b.Baked.ID, again.Baked.ID)
 	}
+	trainsInBuild(t, e, trains, strings.TrimPrefix(want, b.Baked.ID+" "), port)
 	code, _, errs := tareRun(t, "bake", "shop:small", "--from-fit", result, "-t", "shop:smaller", "--launcher", launcher)
 	if code != exitUsage || !strings.Contains(errs, "was made by tare bake") {
 		t.Errorf("baked twice: %d: %s", code, errs)
@@ -149,7 +154,7 @@ func TestBake(t *testing.T) {
 	}
 
 	// An archive that the JVM refuses: the jar that it was made for had another time.
-	e.Docker(t, "rmi", "shop:small", "shop:built")
+	e.Docker(t, "rmi", "shop:small", "shop:built", "shop:trained")
 	other := trainIn(t, e, "shop:1", port, image.FileTime.Add(time.Hour))
 	result = writeFit(t, e, "shop:1", url, other, []string{"--port", port})
 	before := e.Docker(t, "images", "--all", "--quiet")
@@ -161,6 +166,35 @@ func TestBake(t *testing.T) {
 		t.Errorf("images %q, before %q", images, before)
 	}
 	noContainers(t, e)
+}
+
+// trainsInBuild builds a context that has no class archive: the archive is trained in
+// the build, and in use in the image, which is as want says.
+func trainsInBuild(t *testing.T, e *dockertest.Engine, context, want, port string) {
+	t.Helper()
+	if made, err := filepath.Glob(filepath.Join(context, "tare", "*.jsa")); err != nil || len(made) > 0 {
+		t.Errorf("in the context of a build that trains is %q, %v", made, err)
+	}
+	e.Docker(t, "build", "--quiet", "--network", "none", "--tag", "shop:trained", context)
+	if built := e.Docker(t, "inspect", "--format", bakedFormat, "shop:trained"); built != want {
+		t.Errorf("docker build that trains makes %s\nwant %s", built, want)
+	}
+	if !usesArchive(t, e, "shop:trained", port) {
+		t.Error("the image that docker build trains does not use the archive")
+	}
+	// A load that never ends well, beside a JVM that ends: no image.
+	file := filepath.Join(context, "Dockerfile")
+	text, err := os.ReadFile(file)
+	if err == nil {
+		err = os.WriteFile(file, []byte(strings.ReplaceAll(strings.ReplaceAll(string(text), "sys-summary", "no-such-page"), "-XX:+UseSerialGC", "-XX:+NoSuchOption")), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command("docker", "--host", e.Host, "build", "--force-rm", "--network", "none", "--tag", "shop:untrained", context).CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "NoSuchOption") {
+		t.Errorf("a build whose application does not start: %v: %s", err, out)
+	}
 }
 
 // jdkVersion is the version in a JDK's release file.
@@ -248,6 +282,36 @@ func TestBakingCommand(t *testing.T) {
 	}
 }
 
+// The training run of a build is the image's command with what was proven, but for the
+// archive that it is to make.
+func TestBakingTrains(t *testing.T) {
+	for _, c := range []struct {
+		entrypoint, cmd []string
+		args            string
+		byVariable      bool
+		want            string
+	}{
+		{[]string{"java", "-jar", "a.jar"}, []string{"--help"}, `[]`, false, "A='b c' java -Xmx32m -XX:ArchiveClassesAtExit=/tare/app.jsa -jar a.jar --help"},
+		{[]string{"java", "-jar", "a.jar"}, []string{"--help"}, `["it's"]`, false, `A='b c' java -Xmx32m -XX:ArchiveClassesAtExit=/tare/app.jsa -jar a.jar 'it'\''s'`},
+		{nil, []string{"java", "-jar", "a.jar"}, `[]`, false, "A='b c' java -Xmx32m -XX:ArchiveClassesAtExit=/tare/app.jsa -jar a.jar"},
+		{[]string{"/start.sh"}, []string{"$HOME"}, `[]`, true, "A='b c' JAVA_TOOL_OPTIONS='-Xmx32m -XX:ArchiveClassesAtExit=/tare/app.jsa' /start.sh '$HOME'"},
+	} {
+		b := baking{config: image.Config{Entrypoint: c.entrypoint, Cmd: c.cmd}}
+		text := fmt.Sprintf(`{"options":["-Xmx32m","-XX:SharedArchiveFile=/tare/app.jsa"],"env":["A=b c"],"archive":{"file":"/tare/app.jsa","trainOption":"-XX:ArchiveClassesAtExit=/tare/app.jsa"},"image":{"args":%s,"byVariable":%v}}`, c.args, c.byVariable)
+		if err := json.Unmarshal([]byte(text), &b.fit); err != nil {
+			t.Fatal(err)
+		}
+		var change image.Change
+		var err error
+		if change.Entrypoint, change.Cmd, err = b.command(); err != nil {
+			t.Fatal(err)
+		}
+		if got := b.trained(change); got != c.want {
+			t.Errorf("%s\nwant %s", got, c.want)
+		}
+	}
+}
+
 // What is wrong is said in one line before anything runs.
 func TestBakeRefuses(t *testing.T) {
 	e := dockertest.Start(t)
@@ -271,6 +335,9 @@ func TestBakeRefuses(t *testing.T) {
 		{e.Host, []string{"a", "--jib", "--from-fit", file}, exitNoLimit, "nothing to bake"},
 		{e.Host, []string{"a", "-t", "b", "--runs", "0"}, exitUsage, "--runs 0"},
 		{e.Host, []string{"a", "-t", "b", "--launcher", launcher, "--dockerfile", full}, exitUsage, "name a new folder"},
+		{e.Host, []string{"a", "-t", "b", "--train", "true"}, exitUsage, "name its folder with --dockerfile"},
+		{e.Host, []string{"a", "-t", "b", "--dockerfile", file + ".d", "--train", "true\nUSER 0"}, exitUsage, "one line"},
+		{e.Host, []string{"a", "-t", "b", "--dockerfile", file + ".d", "--train", "cat <<USER"}, exitUsage, "beginning of a file"},
 		{e.Host, []string{"a", "-t", "b", "--launcher", launcher, "--from-fit", "/no/such/file"}, exitUsage, "--from-fit"},
 		{e.Host, []string{"a", "-t", "b", "--launcher", launcher, "--from-fit", file}, exitUsage, "not of an image"},
 		// No hexadecimal name: the engine takes that for the beginning of an image's digest.

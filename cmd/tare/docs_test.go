@@ -39,13 +39,13 @@ func TestDocs(t *testing.T) {
 		}
 		for i, block := range shellBlock.FindAllStringSubmatch(string(text), -1) {
 			t.Run(filepath.Base(page)+"/"+string(rune('a'+i)), func(t *testing.T) {
-				shell(t, root, block[1])
+				runShell(t, root, block[1])
 			})
 		}
 	}
 }
 
-func shell(t *testing.T, root, script string) {
+func runShell(t *testing.T, root, script string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", script)
 	cmd.Dir = root

@@ -18,8 +18,20 @@ import (
 // importSysinfo makes an image with JDK 17 and the demo service.
 func importSysinfo(t *testing.T, e *dockertest.Engine, name string, changes ...string) {
 	t.Helper()
-	e.Import(t, name, map[string]string{"/jdk": jvmtest.Home(t, 17), "/app/sysinfo.jar": jvmtest.Jar(t, "sysinfo.jar"), "/app/workloads.jar": jvmtest.Jar(t, "workloads.jar"),
-		"/bin/sh": "/bin/dash", "/etc/passwd": "/etc/passwd"}, append([]string{"WORKDIR /app", "ENV PATH=/jdk/bin:/bin"}, changes...)...)
+	importFiles(t, e, name, sysinfoFiles(t), changes...)
+}
+
+// importFiles makes an image of a JDK in /jdk, and an application in /app.
+func importFiles(t *testing.T, e *dockertest.Engine, name string, files map[string]string, changes ...string) {
+	t.Helper()
+	e.Import(t, name, files, append([]string{"WORKDIR /app", "ENV PATH=/jdk/bin:/bin"}, changes...)...)
+}
+
+// sysinfoFiles are JDK 17 and the demo service, by their paths in an image.
+func sysinfoFiles(t *testing.T) map[string]string {
+	t.Helper()
+	return map[string]string{"/jdk": jvmtest.Home(t, 17), "/app/sysinfo.jar": jvmtest.Jar(t, "sysinfo.jar"), "/app/workloads.jar": jvmtest.Jar(t, "workloads.jar"),
+		"/bin/sh": "/bin/dash", "/etc/passwd": "/etc/passwd"}
 }
 
 func noContainers(t *testing.T, e *dockertest.Engine) {

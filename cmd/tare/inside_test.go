@@ -12,6 +12,7 @@ import (
 
 	"tare.dev/tare/internal/testkit/dockertest"
 	"tare.dev/tare/internal/testkit/jvmtest"
+	"tare.dev/tare/internal/testkit/polltest"
 )
 
 // loadOwnImage makes tare's own image and gives it to the engine as tare:latest.
@@ -50,6 +51,25 @@ func without(flags []string, flag string) (out []string) {
 	return out
 }
 
+// runOwnAgent runs the agent from tare's own image: its ledger gets a footprint of a JVM in
+// another container, and it ends in good order.
+func runOwnAgent(t *testing.T, e *dockertest.Engine, looks []string, pid string) {
+	t.Helper()
+	dir := t.TempDir()
+	flags := append([]string{"run", "--detach", "--name", "agent", "-v", dir + ":/var/lib/tare/ledger"}, looks...)
+	e.Docker(t, append(flags, "tare:latest", "agent", "--interval", "1s", "--budget", "100%")...)
+	number, err := strconv.Atoi(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	polltest.UntilNil(t, func() error { _, err := footprintIn(dir, number, "Serial"); return err })
+	e.Docker(t, "stop", "--time", "60", "agent")
+	if code := e.Docker(t, "inspect", "--format", "{{.State.ExitCode}}", "agent"); code != "0" {
+		t.Errorf("the agent ends with %s: %s", code, e.Docker(t, "logs", "agent"))
+	}
+	e.Docker(t, "rm", "agent")
+}
+
 // From its own image tare does what it does on the machine, with the rights that
 // docs/images.md lists for each command and no others; the error names one that lacks.
 func TestOwnImage(t *testing.T) {
@@ -79,6 +99,10 @@ func TestOwnImage(t *testing.T) {
 			t.Errorf("without %s: %d: %s", lacking, code, errs)
 		}
 	}
+	if code, out, errs := runOwn(t, e, looks, "watch", pid, "--count", "2", "--interval", "100ms"); code != exitOK || len(strings.Split(strings.TrimSpace(out), "\n")) != 4 {
+		t.Errorf("watch: %d: %s%s", code, out, errs)
+	}
+	runOwnAgent(t, e, looks, pid)
 	e.Docker(t, "rm", "--force", "shop")
 
 	socket := strings.TrimPrefix(e.Host, "unix://")

@@ -149,11 +149,20 @@ func (s *Search) beside(ctx context.Context, slow Trial) (*trial.Measured, error
 		return nil, err
 	}
 	s.setBar()
-	if slow.Speed() < slow.AskedShare*b.Speed() {
+	if !slow.FastBeside(b) {
 		return nil, nil
 	}
 	s.note("a baseline beside it was as slow: the machine has slowed, and the run is made again")
 	return &b.Measured, nil
+}
+
+// SlowAlone says that a trial was slower than a share of the baseline, and nothing else,
+// for no lack of memory that shows: the machine may have slowed.
+func (t Trial) SlowAlone() bool { return t.AskedShare > 0 && !t.lacksMemory() }
+
+// FastBeside says that such a trial was fast enough beside a later baseline.
+func (t Trial) FastBeside(baseline Trial) bool {
+	return baseline.Passed && t.Speed() >= t.AskedShare*baseline.Speed()
 }
 
 // findAsGiven finds about the smallest limit with nothing added, and how much

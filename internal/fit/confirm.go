@@ -221,7 +221,7 @@ func (s *Search) setAside(ctx context.Context, made Attempt, t Trial) (next Atte
 	case made.Repeat == 0 && t.Narrow:
 		s.note("the run missed by little: it is set aside, and made again")
 		return next, true, nil
-	case made.Baseline == nil && t.AskedShare > 0 && !t.lacksMemory() && !s.spent():
+	case made.Baseline == nil && t.SlowAlone() && !s.spent():
 		next.Baseline, err = s.beside(ctx, t)
 		return next, next.Baseline != nil, err
 	}

@@ -44,6 +44,26 @@ func profilePath(env []string, jar, dir string) (path string, named bool) {
 	return filepath.Join(filepath.Dir(absolute(jar, dir)), profile.FileName), false
 }
 
+// takeArchive has the profile that TARE_PROFILE names take the class archive at its
+// archive's place for its own: that of a build which trained it anew.
+func (p Program) takeArchive(command []string) error {
+	path, named := profilePath(p.Env, "", p.Dir)
+	if !named || len(command) > 0 {
+		return usage("--take-archive starts nothing, and is of the tare.json that TARE_PROFILE names")
+	}
+	proven, err := profile.Read(path, profile.TrustFor(""))
+	if err != nil {
+		return err
+	}
+	if proven.Archive == nil {
+		return usage("%s has no class archive", path)
+	}
+	if proven.Archive, err = profile.DescribeArchive(proven.Archive.File); err != nil {
+		return fmt.Errorf("class archive: %w: train it first", err)
+	}
+	return proven.Write(path)
+}
+
 func absolute(path, dir string) string {
 	if filepath.IsAbs(path) {
 		return path

@@ -49,6 +49,8 @@ it. Then it replaces itself by java.
   --heap-dump DIR    dump the heap there at the first OutOfMemoryError
   --error-file PATH  where the JVM writes why it crashed: a file or folder
   --run-java         behave as run-java.sh
+  --take-archive     start nothing: take the archive that is there for the one of
+                     TARE_PROFILE, in a build that trained it anew
 
 Called as java, it takes these flags from TARE_EXEC_FLAGS, finds the real java
 by JAVA_HOME or as the next one in PATH, and passes all arguments on. Called as
@@ -145,6 +147,9 @@ func (p Program) run() error {
 	if err != nil || o.help {
 		return err
 	}
+	if o.takeArchive {
+		return p.takeArchive(command)
+	}
 	if asJava {
 		command = append([]string{"java"}, p.Args[1:]...)
 	}
@@ -164,7 +169,7 @@ func (p Program) name() string { return filepath.Base(p.Args[0]) }
 
 type flagsGiven struct {
 	Options
-	help, runJava bool
+	help, runJava, takeArchive bool
 }
 
 func (p Program) parseFlags(args []string) (flagsGiven, []string, error) {
@@ -177,6 +182,7 @@ func (p Program) parseFlags(args []string) (flagsGiven, []string, error) {
 	f.BoolVar(&o.JSON, "json", false, "")
 	f.BoolVar(&o.Force, "force", false, "")
 	f.BoolVar(&o.runJava, "run-java", false, "")
+	f.BoolVar(&o.takeArchive, "take-archive", false, "")
 	f.BoolVar(&nmt, "nmt", false, "")
 	f.StringVar(&o.GCLog, "gc-log", "", "")
 	f.StringVar(&o.HeapDump, "heap-dump", "", "")

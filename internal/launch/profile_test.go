@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -48,6 +49,54 @@ func TestProfile(t *testing.T) {
 	p = planFor(t, limited(t, 166*mib), runtimeOf(t, 25), append(env, "JAVA_TOOL_OPTIONS=-Xmx40m"), Options{}, "-cp", "x", "Main")
 	if has(p, "-Xmx52m") || !has(p, "-XX:+UseSerialGC") || len(p.yours) != 1 {
 		t.Errorf("%q, %+v", p.options.Added(), p.yours)
+	}
+}
+
+// A build that trained the archive anew has the profile take it; nothing else changes.
+func TestTakeArchive(t *testing.T) {
+	path := proven(t, func(p *profile.Profile) {
+		p.Archive.File = "/nowhere/app.aot"
+		p.Options[3] = "-XX:AOTCache=/nowhere/app.aot"
+	})
+	take := func(args ...string) (int, string) {
+		var errs strings.Builder
+		code := Program{Args: append([]string{"tare-exec"}, args...), Env: []string{"TARE_PROFILE=" + path}, Dir: "/", Stdout: &errs, Stderr: &errs}.Run()
+		return code, errs.String()
+	}
+	if code, errs := take("--take-archive"); code != exitFailure || !strings.Contains(errs, "train it first") {
+		t.Errorf("no archive: %d: %s", code, errs)
+	}
+	if code, errs := take("--take-archive", "--", "java"); code != exitUsage || !strings.Contains(errs, "starts nothing") {
+		t.Errorf("with a command: %d: %s", code, errs)
+	}
+	file := filepath.Join(filepath.Dir(path), "app.aot")
+	path = proven(t, func(p *profile.Profile) { p.Archive.File, p.Options[3] = file, "-XX:AOTCache="+file })
+	writeFile(t, file, "trained anew")
+	before, err := profile.Read(path, profile.TrustFor(""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if code, errs := take("--take-archive"); code != exitOK || errs != "" {
+		t.Fatalf("%d: %s", code, errs)
+	}
+	after, err := profile.Read(path, profile.TrustFor(""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := profile.DescribeArchive(file)
+	if err != nil || *after.Archive != *want || *after.Archive == *before.Archive {
+		t.Errorf("%+v, before %+v, want %+v, %v", after.Archive, before.Archive, want, err)
+	}
+	if after.Archive = before.Archive; !reflect.DeepEqual(before, after) {
+		t.Errorf("%+v, before %+v", after, before)
+	}
+	path = proven(t, func(p *profile.Profile) { p.Archive, p.Options = nil, p.Options[:2] })
+	if code, errs := take("--take-archive"); code != exitUsage || !strings.Contains(errs, "no class archive") {
+		t.Errorf("a profile without one: %d: %s", code, errs)
+	}
+	path = "none"
+	if code, errs := take("--take-archive"); code != exitUsage {
+		t.Errorf("no profile: %d: %s", code, errs)
 	}
 }
 

@@ -487,3 +487,9 @@ var rules string
 // have. It begins with the palette, for light and dark screens and for paper;
 // a page takes its own colours from there.
 var Style = palette + rules
+
+// File is a plot as a file of its own, which has the style sheet and a ground.
+func File(svg string) string {
+	head, body, _ := strings.Cut(svg, ">")
+	return head + "><style>" + Style + ".plot{background:var(--paper)}</style>" + body
+}

@@ -329,3 +329,14 @@ func TestRanks(t *testing.T) {
 	}
 	inside(t, Ranks{Title: "nothing"}.SVG(Wide))
 }
+
+// A plot of its own is whole XML, and has its colours in it.
+func TestFile(t *testing.T) {
+	text := File(Bars{Title: "Limits", Unit: "MiB", Names: []string{"as given"}, Groups: []Group{{Name: "a & b", Bars: []Bar{{Value: 3}}}}}.SVG(300))
+	if !strings.HasPrefix(text, "<svg ") || strings.Count(text, "<style>") != 1 || !strings.Contains(text, "--paper:#fff") {
+		t.Errorf("%.300s", text)
+	}
+	if counts := inside(t, text); counts["bar"] == 0 {
+		t.Errorf("%v", counts)
+	}
+}

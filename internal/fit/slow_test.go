@@ -1,0 +1,33 @@
+package fit
+
+import (
+	"testing"
+
+	"tare.dev/tare/internal/load"
+	"tare.dev/tare/internal/trial"
+)
+
+// A run that was too slow alone is fast enough beside a baseline that was as slow; one
+// that lacked memory is neither.
+func TestSlowAlone(t *testing.T) {
+	run := func(speed float64, v trial.Verdict) Trial {
+		return Trial{Outcome: Outcome{Passed: v == trial.Passed, Verdict: v, Throughput: speed, Measured: trial.Measured{Load: &load.Result{}}}}
+	}
+	slow := run(270, trial.TooSlow)
+	slow.AskedSpeed, slow.AskedShare = 281, 0.9
+	if !slow.SlowAlone() || slow.FastBeside(run(312, trial.Passed)) || !slow.FastBeside(run(290, trial.Passed)) || slow.FastBeside(run(10, trial.Stalled)) {
+		t.Error("a slow run beside slower and faster baselines")
+	}
+	for _, v := range []trial.Verdict{trial.Stalled, trial.OOMKilled} {
+		lacks := slow
+		lacks.Verdict = v
+		if lacks.SlowAlone() {
+			t.Errorf("%s: no lack of memory", v)
+		}
+	}
+	absolute := slow
+	absolute.AskedShare = 0
+	if absolute.SlowAlone() {
+		t.Error("an objective that no baseline moves")
+	}
+}
