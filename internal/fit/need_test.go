@@ -10,6 +10,7 @@ import (
 
 	"tare.dev/tare/internal/footprint"
 	"tare.dev/tare/internal/jvmopts"
+	"tare.dev/tare/internal/load"
 	"tare.dev/tare/internal/trial"
 )
 
@@ -227,5 +228,46 @@ func TestChanceIsNoSaving(t *testing.T) {
 	}
 	if kept > runs/10 {
 		t.Errorf("a lever that does nothing was kept in %d of %d fits", kept, runs)
+	}
+}
+
+// The limit at which pressure is as high as it may be is told by all trials near it, though
+// each has three times the pressure of another one of the same, by chance.
+func TestByPressure(t *testing.T) {
+	const limit = 100 * mib
+	setup := Setup{Options: []string{"-XX:+UseSerialGC"}}
+	at := func(share, chance float64) Trial {
+		bytes := int64(limit * share)
+		pressure := pressedPart * 0.1 * math.Pow(share, -1/0.06) * chance
+		return Trial{Attempt{Phase: PhaseRefine, Setup: setup, LimitBytes: bytes},
+			Outcome{Passed: true, Verdict: trial.Passed, Result: &trial.Result{ReclaimShare: pressure, Load: &load.Result{OK: 1000}}}}
+	}
+	s := &Search{Spare: 0.1, found: Found{Trials: []Trial{at(1.05, 1)}}}
+	if got, known := s.byPressure(setup); known {
+		t.Errorf("one trial tells %g", got)
+	}
+	s.found.Trials = []Trial{at(1.05, 1), at(0.95, 1), at(0.99, 1)}
+	if got, known := s.byPressure(setup); !known || math.Abs(got/limit-1) > 0.005 {
+		t.Errorf("%.3f of the limit, %v", got/limit, known)
+	}
+	rng := rand.New(rand.NewPCG(1, 1))
+	for range 100 {
+		s.found.Trials = nil
+		for _, share := range []float64{0.94, 0.97, 1, 1.03} {
+			s.found.Trials = append(s.found.Trials, at(share, math.Exp(rng.NormFloat64()/2)))
+		}
+		if got, known := s.byPressure(setup); !known || math.Abs(got/limit-1) > 0.09 {
+			t.Errorf("by chance %.3f of the limit, %v", got/limit, known)
+		}
+	}
+	s.Spare = 0
+	if _, known := s.byPressure(setup); known {
+		t.Error("an objective without speed has no such limit")
+	}
+	other := at(1, 1)
+	other.Result.Ended = true
+	far := at(1.5, 1)
+	if other.tellsPressure() || far.tellsPressure() {
+		t.Error("one that ended, or was far from the limit, tells")
 	}
 }
