@@ -235,7 +235,7 @@ func TestChanceIsNoSaving(t *testing.T) {
 // each has three times the pressure of another one of the same, by chance.
 func TestByPressure(t *testing.T) {
 	const limit = 100 * mib
-	setup := Setup{Options: []string{"-Xmx32m"}}
+	setup := Setup{Options: []string{"-XX:+UseSerialGC"}}
 	at := func(share, chance float64) Trial {
 		bytes := int64(limit * share)
 		pressure := pressedPart * 0.1 * math.Pow(share, -1/0.06) * chance

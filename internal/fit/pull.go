@@ -437,14 +437,16 @@ func (s *Search) initialHeap(live int64) int64 {
 const leastInitial = 8 * mib
 
 // scale is the first of the lever's scales that the levers so far have made enough
-// speed for, for sure where work tells; 0 where they have not.
+// speed for, 0 where they have not. All but the last, which costs least, must be sure to
+// have it where work tells.
 func (s *Search) scale(l Lever) int {
 	faster := s.faster(s.best, point{at: s.found.Baseline})
+	surely := faster
 	if bound, known := s.costBound(s.best.setup, Setup{}); known && bound > 0 {
-		faster = 1 / bound
+		surely = 1 / bound
 	}
-	for _, c := range l.Scales {
-		if c.Keeps*faster >= 1 {
+	for i, c := range l.Scales {
+		if c.Keeps*surely >= 1 || i == len(l.Scales)-1 && c.Keeps*faster >= 1 {
 			return c.Times
 		}
 	}
@@ -528,7 +530,7 @@ func (s *Search) refuse(t Trial, added []LeverResult) string {
 	if t.codeCacheFull() && !s.best.at.codeCacheFull() {
 		return "the code cache was full"
 	}
-	before, after := s.predict(s.best.at), s.predict(t)
+	before, after := s.needed(t)
 	switch saved := before - after; {
 	case s.gains(t):
 	case saved < leastBytes/2:
@@ -540,6 +542,18 @@ func (s *Search) refuse(t Trial, added []LeverResult) string {
 		return reason
 	}
 	return ""
+}
+
+// needed is what the best point and a trial on top of it need. Where they differ in the
+// heap's size alone they need the same page cache, of which two squeezes say different
+// things, and a heap that is not full yet may become so.
+func (s *Search) needed(t Trial) (before, after int64) {
+	best := s.best.at
+	if t.Setup.heapBytes() == 0 || !best.Setup.withoutHeap().Same(t.Setup.withoutHeap()) {
+		return s.predict(best), s.predict(t)
+	}
+	cache := (s.cacheNeed(best) + s.cacheNeed(t)) / 2
+	return best.NeededBytes + best.heapUntouched() + cache, t.NeededBytes + t.heapUntouched() + cache
 }
 
 // unforeseen says that nothing foresees that levers save memory: what trials tell of

@@ -102,10 +102,20 @@ func (s *Search) costs(setup Setup) []float64 {
 			continue
 		}
 		if cost, measured := t.Result.AnswerCost(); measured {
-			out = append(out, math.Log(cost.Seconds()))
+			out = append(out, math.Log(cost.Seconds()/s.pace(t)))
 		}
 	}
 	return out
+}
+
+// pace is how slow the machine was in a trial beside the first baseline; 1 where that is
+// not known.
+func (s *Search) pace(t Trial) float64 {
+	base := s.found.Baseline.Result
+	if base == nil || base.Pace <= 0 || t.Result.Pace <= 0 {
+		return 1
+	}
+	return t.Result.Pace.Seconds() / base.Pace.Seconds()
 }
 
 func (s *Search) didTheWork(t Trial) bool {

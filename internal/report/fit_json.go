@@ -172,6 +172,9 @@ type runJSON struct {
 	// AnswerCPUMillis is the processor time of one good answer.
 	AnswerCPUMillis float64 `json:"answerCpuMillis,omitempty"`
 	OthersShare     float64 `json:"othersShare"`
+	// PaceMicros is the mean processor time of a fixed piece of work meanwhile, by which
+	// costs are divided; absent where it is unknown.
+	PaceMicros float64 `json:"paceMicros,omitempty"`
 }
 
 // threadsJSON is a runner.Times, in seconds of processor time.
@@ -372,6 +375,7 @@ func newRunJSON(t fit.Trial) runJSON {
 		j.CPUSeconds, j.OthersShare = r.CPUTime.Seconds(), r.Others
 		j.AwaitShare, j.ReclaimShare, j.StartReclaimShare = r.AwaitShare, r.ReclaimShare, r.StartReclaimShare
 		j.MajorFaults, j.DirectReclaimBytes, j.IdleCPUs = r.MajorFaults, r.DirectBytes, r.IdleCPUs
+		j.PaceMicros = 1000 * millis(r.Pace)
 		if t := r.Times; t != nil {
 			j.Threads = &threadsJSON{t.Application().Seconds(), t.Collector.Seconds(), t.Compiler.Seconds(), t.Service.Seconds()}
 		}

@@ -26,6 +26,15 @@ func workCost(cpu time.Duration, answers int64, waited float64) time.Duration {
 	return time.Duration(float64(cpu) / float64(answers) / (1 - min(mostWaited, max(0, waited))))
 }
 
+// paceRatio is how many times as long the same work took beside b as beside a; 1 where that
+// is not known of both.
+func paceRatio(a, b time.Duration) float64 {
+	if a <= 0 || b <= 0 {
+		return 1
+	}
+	return b.Seconds() / a.Seconds()
+}
+
 // mostWaited keeps the cost of what did nothing but wait finite.
 const mostWaited = 0.99
 
@@ -69,7 +78,8 @@ func (r *Result) CollectorLoss(room time.Duration) (share float64, known bool) {
 	return min(1, max(0, beyond/whole)), true
 }
 
-// CostRatio is the AnswerCost of b relative to that of a. It is comparable where
+// CostRatio is the AnswerCost of b relative to that of a, over the pace of the machine in
+// each. It is comparable where
 // both were measured and the counts of good answers are within 10 % of each
 // other.
 func CostRatio(a, b *Result) (ratio float64, comparable bool) {
@@ -78,6 +88,7 @@ func CostRatio(a, b *Result) (ratio float64, comparable bool) {
 	if !measured || !also || was == 0 {
 		return 0, false
 	}
+	ratio = float64(is) / float64(was) / paceRatio(a.Pace, b.Pace)
 	more, less := float64(max(a.Load.OK, b.Load.OK)), float64(min(a.Load.OK, b.Load.OK))
-	return float64(is) / float64(was), more <= less*(1+sameWork)
+	return ratio, more <= less*(1+sameWork)
 }

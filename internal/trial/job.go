@@ -34,7 +34,7 @@ func (t *run) judgeJob(e *Evidence) Measured {
 	if e.Ended && (e.Exit.Code != 0 || e.Exit.Signal != 0) {
 		return Measured{} // how long it took until then says nothing
 	}
-	m := Measured{Time: t.jobTime, Cost: workCost(t.window.cpu, 1, e.waited())}
+	m := Measured{Time: t.jobTime, Cost: workCost(t.window.cpu, 1, e.waited()), Pace: t.window.pace}
 	e.Broken = t.spec.SLO.Check(m, t.spec.Baseline)
 	if !e.Ended && !breaks(e.Broken, JobTime) {
 		e.Broken = append(e.Broken, Broken{Clause: Clause{Metric: JobTime}, Text: fmt.Sprintf("not ended after %s", e.ReadyTimeout), Miss: 1})

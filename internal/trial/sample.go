@@ -66,6 +66,10 @@ type sampler struct {
 	trendStep time.Duration
 	trendLive int64
 
+	// paced is the sum of paces (runner.Pacer) since mark, and paces their number.
+	paced time.Duration
+	paces int
+
 	cancel context.CancelFunc
 	done   chan struct{}
 }
@@ -84,6 +88,7 @@ func (s *sampler) run(ctx context.Context) {
 	defer tick.Stop()
 	for {
 		s.sample(ctx)
+		s.takePace()
 		select {
 		case <-tick.C:
 		case <-s.proc.Done():
@@ -123,6 +128,21 @@ func (s *sampler) sample(ctx context.Context) {
 	if s.weigh && (due || float64(need) > weighGrowth*float64(s.peakNeed) && now.After(s.nextTime)) {
 		s.takeFootprint(ctx, due)
 	}
+}
+
+// takePace sees how fast the machine is, where it can tell.
+func (s *sampler) takePace() {
+	p, ok := s.host.(runner.Pacer)
+	if !ok {
+		return
+	}
+	d, err := p.Pace()
+	if err != nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.paced, s.paces = s.paced+d, s.paces+1
 }
 
 // readTimes reads the clocks of the threads: often, for what a thread used counts by kind
@@ -241,7 +261,7 @@ func (s *sampler) begin(ctx context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.readTimes(ctx)
-	s.mark, s.markTimes, s.live, s.trendLive = s.last, s.times, 0, 0
+	s.mark, s.markTimes, s.live, s.trendLive, s.paced, s.paces = s.last, s.times, 0, 0, 0, 0
 	s.markBusy = s.busy(ctx)
 }
 
@@ -267,7 +287,11 @@ type window struct {
 	cpu         time.Duration
 	times       *runner.Times  // nil: unknown
 	awaiting    *time.Duration // nil: unknown
+	pace        time.Duration  // the mean; 0: too few
 }
+
+// leastPaces is how many slices a mean pace is of.
+const leastPaces = 10
 
 // end takes the last reading of a window. An ended JVM cannot be read: then
 // the last reading before counts, and the window ends with the process.
@@ -286,6 +310,9 @@ func (s *sampler) end(ctx context.Context) window {
 	age = max(age, s.last.usage.Age)
 	s.readTimes(ctx)
 	w := window{length: age - s.mark.usage.Age, majorFaults: since(s.mark, s.last, majorFaults), direct: since(s.mark, s.last, directReclaim), cpu: s.last.usage.CPUTime - s.mark.usage.CPUTime, refault: s.last.usage.RefaultBytes - s.mark.usage.RefaultBytes}
+	if s.paces >= leastPaces {
+		w.pace = s.paced / time.Duration(s.paces)
+	}
 	if now := s.last.gc; now != nil {
 		t, n := now.GCTime, now.GCCount
 		if before := s.mark.gc; before != nil {

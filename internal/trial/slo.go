@@ -238,6 +238,8 @@ type Measured struct {
 	Start  time.Duration
 	// Cost is what a clause on Cost looks at; 0 where it was not measured.
 	Cost time.Duration `json:",omitempty"`
+	// Pace is as in Result.
+	Pace time.Duration `json:",omitempty"`
 	// Time is how long a job took, 0 for a service.
 	Time time.Duration
 }
@@ -328,6 +330,9 @@ func (c Clause) check(m Measured, base *Measured) (b Broken, holding bool) {
 			return c.unmeasured("of the baseline: " + why), false
 		}
 		bar *= ref
+		if c.Metric == Cost { // what slows all work on the machine is not the application's
+			bar *= paceRatio(base.Pace, m.Pace)
+		}
 	}
 	return Broken{Clause: c, Text: c.describe(got, bar), Bar: bar, Miss: miss(got, bar)}, holds(got, c.Op, bar)
 }

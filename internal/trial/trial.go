@@ -159,7 +159,10 @@ type Result struct {
 	// LoadCPUTime is the processor time that the application used during the
 	// measured load; 0 without load.
 	LoadCPUTime time.Duration `json:",omitempty"`
-	Exit        runner.Exit
+	// Pace is the mean processor time of a fixed piece of work during the measured load
+	// (runner.Pacer); 0 is unknown.
+	Pace time.Duration `json:",omitempty"`
+	Exit runner.Exit
 	// Ended says that the application ended without being asked to.
 	Ended bool
 	// Peak and End are footprints near the highest usage less page cache, and
@@ -188,7 +191,7 @@ type Result struct {
 
 // Measured is the part that SLOs look at.
 func (r *Result) Measured() Measured {
-	m := Measured{Load: r.Load, Warmup: r.WarmupRequests, Start: r.ReadyAfter, Time: r.JobTime}
+	m := Measured{Load: r.Load, Warmup: r.WarmupRequests, Start: r.ReadyAfter, Time: r.JobTime, Pace: r.Pace}
 	waited := r.ReclaimShare
 	if r.AwaitShare != nil {
 		waited = max(waited, *r.AwaitShare)
@@ -530,7 +533,7 @@ func (t *run) result(u runner.Usage) *Result {
 	if t.spec.Job {
 		m = t.judgeJob(&e)
 	} else if e.Ready && !e.Ended {
-		m := Measured{Load: t.load, Start: t.ready}
+		m := Measured{Load: t.load, Start: t.ready, Pace: t.window.pace}
 		if t.load != nil {
 			m.Cost = workCost(t.window.cpu, t.load.OK, e.waited())
 		}
@@ -544,6 +547,9 @@ func (t *run) result(u runner.Usage) *Result {
 		Exit: e.Exit, Ended: e.Ended, Peak: t.sampler.peak, End: t.end, Stat: u.Stat, Log: e.Log.LastLines,
 		Narrow: e.NarrowMiss(), Broken: e.Broken, Others: e.Others, UnpaidBytes: t.sampler.unpaid(), Growth: t.growth,
 		CodeCacheFull: e.Log.CodeCacheFull, Times: e.Times, IdleCPUs: t.idle, MajorFaults: e.MajorFaults, DirectBytes: e.DirectBytes,
+	}
+	if t.load != nil || t.spec.Job {
+		res.Pace = t.window.pace
 	}
 	if t.load != nil {
 		res.LoadCPUTime = t.window.cpu

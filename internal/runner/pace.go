@@ -1,0 +1,64 @@
+package runner
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Pacer is a Host that tells how fast its processors are at the moment.
+type Pacer interface {
+	// Pace is the processor time of a fixed piece of work, well below a millisecond. What
+	// slows the work of an application without taking its processor slows this as well:
+	// others in the caches and on the memory bus, and a machine below this one.
+	Pace() (time.Duration, error)
+}
+
+const (
+	// paceEntries of four bytes are what the work goes through, at random: more than the second-level caches
+	// that are usual, and little of the third. paceSteps is how far it goes at a time.
+	paceEntries = 1 << 18
+	paceSteps   = 8000
+)
+
+var pace struct {
+	sync.Mutex
+	next []uint32
+	at   uint32
+}
+
+// Pace follows a chain through memory.
+func (thisHost) Pace() (time.Duration, error) {
+	pace.Lock()
+	defer pace.Unlock()
+	if pace.next == nil {
+		order := rand.New(rand.NewPCG(1, 1)).Perm(paceEntries)
+		pace.next = make([]uint32, paceEntries)
+		for i, n := range order {
+			pace.next[n] = uint32(order[(i+1)%len(order)])
+		}
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	begin, err := threadTime()
+	if err != nil {
+		return 0, err
+	}
+	for range paceSteps {
+		pace.at = pace.next[pace.at]
+	}
+	end, err := threadTime()
+	return end - begin, err
+}
+
+func threadTime() (time.Duration, error) {
+	var t unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t); err != nil {
+		return 0, fmt.Errorf("clock of a thread: %w", err)
+	}
+	return time.Duration(t.Nano()), nil
+}

@@ -1,0 +1,22 @@
+package runner
+
+import (
+	"testing"
+	"time"
+)
+
+// The work goes through all of its memory before it comes back, so that no cache of
+// the processor's holds what comes next.
+func TestPace(t *testing.T) {
+	p := ThisHost().(Pacer)
+	if d, err := p.Pace(); err != nil || d <= 0 || d > time.Second {
+		t.Errorf("%s, %v", d, err)
+	}
+	at, steps := pace.at, 0
+	for next := pace.next[at]; next != at; next = pace.next[next] {
+		steps++
+	}
+	if steps != paceEntries-1 {
+		t.Errorf("it comes back after %d of %d", steps, paceEntries)
+	}
+}
