@@ -23,9 +23,8 @@ import (
 )
 
 const (
-	recordsFile = "docs/results/raw/check.jsonl"
-	baseRuns    = 40
-	changeRuns  = 2 * budget.DefaultRuns // a first set, and a fresh one
+	baseRuns   = 40
+	changeRuns = 2 * budget.DefaultRuns // a first set, and a fresh one
 )
 
 // record is one run of one version.
@@ -38,18 +37,19 @@ func main() {
 	cache := flag.String("cache", "", "where the JDKs are")
 	length := flag.Duration("for", 0, "make no run after this time; 0 is until all are made, and less than 0 makes none")
 	page := flag.Bool("page", true, "write the page")
+	name := flag.String("records", "docs/results/raw/check.jsonl", "where the runs are kept, a `file`")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, *cache, *length, *page); err != nil {
+	if err := run(ctx, *name, *cache, *length, *page); err != nil {
 		fmt.Fprintln(os.Stderr, "bench/check:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, cache string, length time.Duration, page bool) error {
+func run(ctx context.Context, name, cache string, length time.Duration, page bool) error {
 	have := map[string][]check.Run{}
-	file, err := records.Open(recordsFile, records.Into(func(r record) { have[r.Version] = append(have[r.Version], r.Run) }))
+	file, err := records.Open(name, records.Into(func(r record) { have[r.Version] = append(have[r.Version], r.Run) }))
 	if err != nil {
 		return err
 	}
@@ -62,7 +62,7 @@ func run(ctx context.Context, cache string, length time.Duration, page bool) err
 	if !page {
 		return nil
 	}
-	return results.Write("check", "How often tare check is wrong", "make bench-check", text(have))
+	return results.Write("check", "How often tare check is wrong", "make bench-check", "The runs are in "+filepath.Base(name)+", beside this page in raw. "+text(have))
 }
 
 // recordAll makes the runs that are missing: round by round, so that what changes on the

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -132,12 +133,13 @@ func text(have map[string][]check.Run) string {
 	var b strings.Builder
 	base := have[version{}.name()]
 	fmt.Fprintf(&b, "A service (bench/check/subject) holds known amounts of heap, classes, threads, direct buffers and malloc; versions of it hold a known\n"+
-		"part more of one kind, or spin longer in each request and hold nothing more. JDK 21, Serial, `-Xmx128m`, `MALLOC_ARENA_MAX=2`, a limit of 512 MiB, %d requests\n"+
+		"part more of one kind, or spin longer in each request and hold nothing more. JDK 21, Serial, `-Xmx128m`, a limit of 512 MiB, %d requests\n"+
 		"after %d of warm-up. Versions ran round by round. The budget bounds the growth of %s by the default, the larger of 1 %% and 128 KiB.\n"+
 		"Runs are drawn anew for each pair of sides, of the runs of each version: sets of %d runs a side, no run twice in a pair.\n\n",
 		version{}.run().Load.Requests, version{}.run().Load.WarmupRequests, boundNames(), runs)
 	spreadText(&b, base)
 	falseAlarms(&b, base)
+	addedText(&b, base)
 	changesText(&b, have)
 	return b.String()
 }
@@ -192,6 +194,54 @@ func falseAlarms(b *strings.Builder, base []check.Run) {
 	fmt.Fprintf(b, "The unchanged version against itself, %d pairs of up to %d sets a side. Goal: at most 1 in 50: %s.\n\n"+
 		"| rule | false alarms | not known |\n|---|--:|--:|\n| `tare check` | %d of %d, %s | %s |\n| one run a side, 110 %% | %d of %d, %s | |\n| one run a side, 200 %% (the default of github-action-benchmark) | %d of %d, %s | |\n",
 		t.pairs, sets, results.Reached(t.failed*50 <= t.pairs), t.failed, t.pairs, share(t.failed, t.pairs), share(t.unknown, t.pairs), t.ratio, t.pairs, share(t.ratio, t.pairs), t.alert, t.pairs, share(t.alert, t.pairs))
+}
+
+// addedText judges the unchanged version against itself with a part added by arithmetic: what
+// the noise of these runs lets be seen, and no change of a program.
+func addedText(b *strings.Builder, base []check.Run) {
+	sets := min(2, len(base)/(2*runs))
+	if sets < 2 {
+		return
+	}
+	b.WriteString("\n## What this noise lets be seen\n\nThe unchanged version against itself, with a part added to one measure of the head's runs by arithmetic: the share of pairs in which that\n" +
+		"bound fails, and in brackets in which it passes; in the rest it is not known. No program was changed for it.\n\n| measure |")
+	for _, p := range percentsInOrder() {
+		fmt.Fprintf(b, " %g %% |", p)
+	}
+	b.WriteString("\n|---|" + strings.Repeat("--:|", len(percents)) + "\n")
+	for _, bound := range bounds() {
+		fmt.Fprintf(b, "| %s |", bound.Measure.Name)
+		for _, p := range percentsInOrder() {
+			failed, passed := seen(base, bound.Measure.Name, p, sets)
+			fmt.Fprintf(b, " %s (%s) |", share(failed, pairs), share(passed, pairs))
+		}
+		b.WriteString("\n")
+	}
+}
+
+func percentsInOrder() []float64 { return slices.Sorted(slices.Values(percents)) }
+
+// seen counts pairs in which growth of a measure by so many per cent fails, and passes.
+func seen(base []check.Run, measure string, percent float64, sets int) (failed, passed int) {
+	r := rand.New(rand.NewPCG(4, 4))
+	for range pairs {
+		both := drawn(r, base, 2*sets*runs)
+		head := both[sets*runs:]
+		for i := range head {
+			head[i].Values = maps.Clone(head[i].Values)
+			head[i].Values[measure] *= 1 + percent/100
+		}
+		for _, f := range judge(both[:sets*runs], head).findings {
+			switch {
+			case f.Measure != measure:
+			case f.Verdict == check.Failed:
+				failed++
+			case f.Verdict == check.Passed:
+				passed++
+			}
+		}
+	}
+	return failed, passed
 }
 
 // changesText judges each changed version against the unchanged one.
