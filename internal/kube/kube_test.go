@@ -27,7 +27,7 @@ const mib = 1 << 20
 
 const (
 	agentImage = "docker.io/tare/tare:test"
-	appImage   = "docker.io/tare/sysinfo:25"
+	appImage   = "docker.io/tare/sysinfo:17"
 )
 
 // start is a cluster that has tare and the demo service, and tare itself.
@@ -41,7 +41,7 @@ func start(t *testing.T) (c *cluster.Cluster, tare string) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	c = cluster.Start(t, cluster.Image{Name: agentImage, Entrypoint: []string{"/usr/bin/tare"}, Files: map[string]string{"/usr/bin/tare": tare}},
-		cluster.Image{Name: appImage, Files: map[string]string{"/jdk": jvmtest.Home(t, 25), "/app.jar": jvmtest.Jar(t, "sysinfo.jar"), "/bin/sh": "/bin/dash", "/bin/tail": "/usr/bin/tail"}})
+		cluster.Image{Name: appImage, Files: map[string]string{"/jdk": jvmtest.Home(t, 17), "/app.jar": jvmtest.Jar(t, "sysinfo.jar"), "/bin/sh": "/bin/dash", "/bin/tail": "/usr/bin/tail"}})
 	return c, tare
 }
 
@@ -103,7 +103,6 @@ func testFit(t *testing.T, c *cluster.Cluster, tare string) {
 		t.Fatalf("%v: %s%s", err, &errs, out)
 	}
 	var got struct {
-		Runner     string
 		LimitBytes int64
 		Trials     []struct{ Verdict string }
 	}
@@ -223,13 +222,13 @@ func testNotStarted(t *testing.T, c *cluster.Cluster) {
 	if got := start(t, func(x *kube.Template) { x.Spec.Containers[0].Image = "docker.io/tare/none:1" }); !strings.Contains(got, "ErrImageNeverPull") {
 		t.Errorf("no such image: %s", got)
 	}
-	c.Apply(t, "{apiVersion: v1, kind: ResourceQuota, metadata: {name: none}, spec: {hard: {limits.memory: 10Mi}}}")
+	c.Apply(t, "apiVersion: v1\nkind: ResourceQuota\nmetadata: {name: none}\nspec: {hard: {limits.memory: 10Mi}}")
 	got := start(t, nil)
 	c.Kubectl(t, "delete", "quota", "none")
 	if !strings.Contains(got, "exceeded quota") && !strings.Contains(got, "must specify limits.memory") {
 		t.Errorf("quota: %s", got)
 	}
-	c.Apply(t, "{apiVersion: v1, kind: LimitRange, metadata: {name: cpu}, spec: {limits: [{type: Container, default: {cpu: 500m}}]}}")
+	c.Apply(t, "apiVersion: v1\nkind: LimitRange\nmetadata: {name: cpu}\nspec: {limits: [{type: Container, default: {cpu: 500m}}]}")
 	got = start(t, nil)
 	c.Kubectl(t, "delete", "limitrange", "cpu")
 	if !strings.Contains(got, "cpu limit: asked 0, got 500m") {
@@ -294,11 +293,11 @@ spec:
       serviceAccountName: shop
       containers:
       - name: shop
-        image: docker.io/tare/sysinfo:25
+        image: docker.io/tare/sysinfo:17
         command: [/jdk/bin/java, -jar, /app.jar, --port, "8080"]
         env: [{name: KAFKA_BROKERS, value: "kafka-1:9092,kafka-2:9092"}, {name: PASSWORD, valueFrom: {secretKeyRef: {name: shop, key: password}}}]
         envFrom: [{configMapRef: {name: shop}}]
-      - {name: proxy, image: docker.io/tare/sysinfo:25}
+      - {name: proxy, image: docker.io/tare/sysinfo:17}
 `)
 	prod, err := kube.Open(c.Kubeconfig, "", "prod")
 	if err != nil {
