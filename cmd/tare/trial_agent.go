@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -64,8 +65,12 @@ func serveInPod(ctx context.Context, stderr io.Writer, address, token string) er
 		return err
 	}
 	defer p.Close()
-	return serveRunner(ctx, stderr, p, address, token)
+	return serveRunner(ctx, stderr, p, address, token, podIdle)
 }
+
+// podIdle is how long the agent of a pod waits for a client that does not ask: its trial,
+// its job and its pod end then.
+const podIdle = 5 * time.Minute
 
 // maxToken bounds the file of a token.
 const maxToken = 4096
@@ -98,11 +103,12 @@ func serveTrials(ctx context.Context, stderr io.Writer, address, token, parent s
 	if closer, ok := r.(io.Closer); ok {
 		defer closer.Close()
 	}
-	return serveRunner(ctx, stderr, r, address, token)
+	return serveRunner(ctx, stderr, r, address, token, 0)
 }
 
-// serveRunner serves until ctx ends, which is how an agent ends in good order.
-func serveRunner(ctx context.Context, stderr io.Writer, r runner.Runner, address, token string) error {
+// serveRunner serves until ctx ends, which is how an agent ends in good order, or where
+// idle is not 0 until nobody has asked for so long.
+func serveRunner(ctx context.Context, stderr io.Writer, r runner.Runner, address, token string, idle time.Duration) error {
 	s, err := remote.NewServer(r, token)
 	if err != nil {
 		return usageError(err)
@@ -112,5 +118,8 @@ func serveRunner(ctx context.Context, stderr io.Writer, r runner.Runner, address
 		return usageError(err)
 	}
 	fmt.Fprintf(stderr, "serving trials on %s, protocol %s\n", l.Addr(), remote.Version)
+	if idle > 0 {
+		return s.ServeWhileAsked(ctx, l, idle)
+	}
 	return s.Serve(ctx, l)
 }

@@ -3,6 +3,7 @@ package kube_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"os"
 	"os/exec"
@@ -26,21 +27,22 @@ const mib = 1 << 20
 
 const (
 	agentImage = "docker.io/tare/tare:test"
-	appImage   = "docker.io/tare/sysinfo:25"
+	appImage   = "docker.io/tare/sysinfo:17"
 )
 
-// start is a cluster that has tare and the demo service.
-func start(t *testing.T) *cluster.Cluster {
+// start is a cluster that has tare and the demo service, and tare itself.
+func start(t *testing.T) (c *cluster.Cluster, tare string) {
 	t.Helper()
 	alone.Uses(t, "a Kubernetes cluster")
-	tare := filepath.Join(t.TempDir(), "tare")
+	tare = filepath.Join(t.TempDir(), "tare")
 	build := exec.Command("go", "build", "-o", tare, "tare.dev/tare/cmd/tare")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	return cluster.Start(t, cluster.Image{Name: agentImage, Entrypoint: []string{"/usr/bin/tare"}, Files: map[string]string{"/usr/bin/tare": tare}},
-		cluster.Image{Name: appImage, Files: map[string]string{"/jdk": jvmtest.Home(t, 25), "/app.jar": jvmtest.Jar(t, "sysinfo.jar"), "/bin/sh": "/bin/dash", "/bin/tail": "/usr/bin/tail"}})
+	c = cluster.Start(t, cluster.Image{Name: agentImage, Entrypoint: []string{"/usr/bin/tare"}, Files: map[string]string{"/usr/bin/tare": tare}},
+		cluster.Image{Name: appImage, Files: map[string]string{"/jdk": jvmtest.Home(t, 17), "/app.jar": jvmtest.Jar(t, "sysinfo.jar"), "/bin/sh": "/bin/dash", "/bin/tail": "/usr/bin/tail"}})
+	return c, tare
 }
 
 func open(t *testing.T, c *cluster.Cluster, change func(*kube.Template)) *kube.Runner {
@@ -72,14 +74,60 @@ func tryOpen(t *testing.T, kubeconfig string, change func(*kube.Template)) (*kub
 
 // All that trials in a cluster are, on one cluster: it takes long to start.
 func TestCluster(t *testing.T) {
-	c := start(t)
+	c, tare := start(t)
 	t.Run("process", func(t *testing.T) { testProcess(t, c) })
 	t.Run("trial", func(t *testing.T) { testTrial(t, c) })
 	t.Run("killed", func(t *testing.T) { testKilled(t, c) })
 	t.Run("not started", func(t *testing.T) { testNotStarted(t, c) })
 	t.Run("rights", func(t *testing.T) { testRights(t, c) })
 	t.Run("copy", func(t *testing.T) { testCopy(t, c) })
+	t.Run("fit", func(t *testing.T) { testFit(t, c, tare) })
+	t.Run("kill -9", func(t *testing.T) { testKilledFit(t, c, tare) })
 	c.Until(t, "", "get", "jobs,pods,secrets", "-o", "name")
+}
+
+// fitOf is a short fit of the demo service in the cluster.
+func fitOf(t *testing.T, c *cluster.Cluster, tare string) *exec.Cmd {
+	return exec.CommandContext(t.Context(), tare, "fit", "--runner", "kubernetes", "--kubeconfig", c.Kubeconfig, "-n", "default", "--agent-image", agentImage, "--image", appImage,
+		"--pull-policy", "Never", "--trials", "2", "--baselines", "1", "--confirmations", "1", "--margin", "5%", "--proof", "short", "--ample", "256m", "--warmup", "1s", "--duration", "2s",
+		"--slo", "errors=0", "--store", "none", "--json", "--load", "http://127.0.0.1:8080/", "--", "/jdk/bin/java", "-Xmx32m", "-jar", "/app.jar", "--port", "8080")
+}
+
+// The whole fit finds a limit, and its trials are those of one node.
+func testFit(t *testing.T, c *cluster.Cluster, tare string) {
+	var errs bytes.Buffer
+	cmd := fitOf(t, c, tare)
+	cmd.Stderr = &errs
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v: %s%s", err, &errs, out)
+	}
+	var got struct {
+		LimitBytes int64
+		Trials     []struct{ Verdict string }
+	}
+	if err := json.Unmarshal(out, &got); err != nil {
+		t.Fatal(err)
+	}
+	if got.LimitBytes < 30*mib || got.LimitBytes > 256*mib || len(got.Trials) == 0 || !strings.Contains(errs.String(), "node localhost") {
+		t.Errorf("%.3000s\n%s", out, &errs)
+	}
+}
+
+// What a killed tare leaves is owned by its Secret, and the next one removes that.
+func testKilledFit(t *testing.T, c *cluster.Cluster, tare string) {
+	cmd := fitOf(t, c, tare)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	c.Until(t, "Running", "get", "pods", "-l", "dev.tare/role=trial", "-o", "jsonpath={.items[*].status.phase}")
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	c.Kubectl(t, "annotate", "secrets", "--overwrite", "-l", "dev.tare/role=owner", "dev.tare/seen=2026-01-01T00:00:00Z")
+	open(t, c, nil)
+	c.Until(t, "", "get", "jobs,pods", "-o", "name")
 }
 
 // A process in a pod is told apart as on this machine: exit code, signal, output, limit.
@@ -174,13 +222,13 @@ func testNotStarted(t *testing.T, c *cluster.Cluster) {
 	if got := start(t, func(x *kube.Template) { x.Spec.Containers[0].Image = "docker.io/tare/none:1" }); !strings.Contains(got, "ErrImageNeverPull") {
 		t.Errorf("no such image: %s", got)
 	}
-	c.Apply(t, "{apiVersion: v1, kind: ResourceQuota, metadata: {name: none}, spec: {hard: {limits.memory: 10Mi}}}")
+	c.Apply(t, "apiVersion: v1\nkind: ResourceQuota\nmetadata: {name: none}\nspec: {hard: {limits.memory: 10Mi}}")
 	got := start(t, nil)
 	c.Kubectl(t, "delete", "quota", "none")
 	if !strings.Contains(got, "exceeded quota") && !strings.Contains(got, "must specify limits.memory") {
 		t.Errorf("quota: %s", got)
 	}
-	c.Apply(t, "{apiVersion: v1, kind: LimitRange, metadata: {name: cpu}, spec: {limits: [{type: Container, default: {cpu: 500m}}]}}")
+	c.Apply(t, "apiVersion: v1\nkind: LimitRange\nmetadata: {name: cpu}\nspec: {limits: [{type: Container, default: {cpu: 500m}}]}")
 	got = start(t, nil)
 	c.Kubectl(t, "delete", "limitrange", "cpu")
 	if !strings.Contains(got, "cpu limit: asked 0, got 500m") {
@@ -245,11 +293,11 @@ spec:
       serviceAccountName: shop
       containers:
       - name: shop
-        image: docker.io/tare/sysinfo:25
+        image: docker.io/tare/sysinfo:17
         command: [/jdk/bin/java, -jar, /app.jar, --port, "8080"]
         env: [{name: KAFKA_BROKERS, value: "kafka-1:9092,kafka-2:9092"}, {name: PASSWORD, valueFrom: {secretKeyRef: {name: shop, key: password}}}]
         envFrom: [{configMapRef: {name: shop}}]
-      - {name: proxy, image: docker.io/tare/sysinfo:25}
+      - {name: proxy, image: docker.io/tare/sysinfo:17}
 `)
 	prod, err := kube.Open(c.Kubeconfig, "", "prod")
 	if err != nil {

@@ -31,6 +31,10 @@ type Server struct {
 	processes map[string]runner.Process
 	trials    map[string]*underway
 
+	// open counts requests that are being answered, asked is when the last one was.
+	open  int
+	asked time.Time
+
 	life    context.Context // until Serve is to end
 	end     context.CancelFunc
 	running sync.WaitGroup // trials
@@ -45,7 +49,7 @@ func NewServer(r runner.Runner, token string) (*Server, error) {
 	if len(token) < MinToken {
 		return nil, fmt.Errorf("a token of %d bytes is too short: give one of %d or more", len(token), MinToken)
 	}
-	s := &Server{runner: r, token: sha256.Sum256([]byte(token)), processes: map[string]runner.Process{}, trials: map[string]*underway{}}
+	s := &Server{runner: r, token: sha256.Sum256([]byte(token)), processes: map[string]runner.Process{}, trials: map[string]*underway{}, asked: time.Now()}
 	s.life, s.end = context.WithCancel(context.Background())
 	s.mux.HandleFunc("POST /start", s.start)
 	handle(s, "name", maxCall, func(context.Context, none) (string, error) { return r.Name(), nil })
@@ -135,8 +139,46 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, fmt.Sprintf("the agent speaks version %s of the protocol, the client version %.20q: use one version of tare on both sides", Version, theirs), http.StatusUpgradeRequired)
 	default:
 		r.Body = http.MaxBytesReader(w, r.Body, maxRequest)
+		s.count(1)
+		defer s.count(-1)
 		s.mux.ServeHTTP(w, r)
 	}
+}
+
+func (s *Server) count(more int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.open, s.asked = s.open+more, time.Now()
+}
+
+// Idle is for how long nobody has asked for anything.
+func (s *Server) Idle() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.open > 0 {
+		return 0
+	}
+	return time.Since(s.asked)
+}
+
+// ServeWhileAsked is Serve until nobody has asked for anything for so long: the client is
+// gone, and nobody else will end this process.
+func (s *Server) ServeWhileAsked(ctx context.Context, l net.Listener, idle time.Duration) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		tick := time.NewTicker(min(idle, statePatience))
+		defer tick.Stop()
+		for s.Idle() < idle {
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				return
+			}
+		}
+		cancel()
+	}()
+	return s.Serve(ctx, l)
 }
 
 // handle serves a call, for so long; 0 is without an end.

@@ -73,8 +73,6 @@ const (
 	statePatience = 10 * time.Second
 	// maxTrialLog bounds what the agent keeps of a log.
 	maxTrialLog = 16 << 20
-	// abandonedAfter is how long an agent goes on with a trial that nobody asks for.
-	abandonedAfter = 5 * time.Minute
 	// maxLogPart bounds the part of a log in one answer.
 	maxLogPart = 1 << 20
 )
@@ -135,7 +133,6 @@ type underway struct {
 	changed chan struct{} // closed at each change, and replaced
 	state   trialState
 	log     []byte
-	asked   time.Time
 }
 
 // change changes what there is to tell.
@@ -151,7 +148,6 @@ func (u *underway) change(f func()) {
 func (u *underway) since(in stateRequest) (trialState, bool, <-chan struct{}) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.asked = time.Now()
 	s := u.state
 	if in.Log >= 0 && in.Log < int64(len(u.log)) {
 		rest := u.log[in.Log:]
@@ -200,22 +196,20 @@ func (s *Server) handleTrials() {
 	})
 }
 
-// beginTrial begins a trial, and ends it when the server ends or nobody asks for it.
+// beginTrial begins a trial, and ends it when the server ends.
 func (s *Server) beginTrial(ctx context.Context, spec trial.Spec) (id string) {
-	u := &underway{changed: make(chan struct{}), asked: time.Now()}
+	u := &underway{changed: make(chan struct{})}
 	id = rand.Text()
 	s.mu.Lock()
 	s.trials[id] = u
 	s.mu.Unlock()
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(s.life, func() { cancel(s.life.Err()) })
-	ended := make(chan struct{})
-	go u.watch(ended, cancel)
 	spec.Stage = func(stage trial.Stage) { u.change(func() { u.state.Stage = stage }) }
 	spec.Log = u
 	s.running.Go(func() {
 		defer stop()
-		defer close(ended)
+		defer cancel(nil)
 		res, err := trial.Run(ctx, s.runner, spec)
 		u.change(func() {
 			u.state.Done, u.state.Result, u.state.Error = true, res, failureOf(err)
@@ -227,26 +221,6 @@ func (s *Server) beginTrial(ctx context.Context, spec trial.Spec) (id string) {
 		})
 	})
 	return id
-}
-
-// watch ends a trial that nobody asks for any more.
-func (u *underway) watch(ended <-chan struct{}, cancel context.CancelCauseFunc) {
-	tick := time.NewTicker(statePatience)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ended:
-			return
-		case <-tick.C:
-		}
-		u.mu.Lock()
-		alone := time.Since(u.asked) > abandonedAfter
-		u.mu.Unlock()
-		if alone {
-			cancel(errors.New("the client is gone"))
-			return
-		}
-	}
 }
 
 func brokenOf(b trial.Broken) broken {

@@ -5,10 +5,34 @@ import (
 	"math"
 	"reflect"
 	"testing"
+	"time"
 
 	"tare.dev/tare/internal/load"
 	"tare.dev/tare/internal/trial"
 )
+
+// An agent that nobody asks ends by itself, and not before one that asks has its answer.
+func TestServeWhileAsked(t *testing.T) {
+	s, err := NewServer(nil, "sixteen bytes or more")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.count(1)
+	if s.Idle() != 0 {
+		t.Error("idle while it answers")
+	}
+	s.count(-1)
+	l, err := Listen("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.ServeWhileAsked(t.Context(), l, time.Millisecond); err != nil {
+		t.Error(err)
+	}
+	if t.Context().Err() != nil {
+		t.Error("it was ended")
+	}
+}
 
 // A trial arrives as it was asked for, and what its objective missed comes back, an
 // infinite miss too.

@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -92,10 +93,23 @@ func failureOf(op, path string, err error) gateFailure {
 	return f
 }
 
+// A gate is traced in a pod by its first thread: that must be the one that calls
+// execve(2), for another one would take its place untraced (ptrace(2), "execve(2) under
+// ptrace").
+func init() {
+	if isGate(os.Args) {
+		runtime.LockOSThread()
+	}
+}
+
+func isGate(args []string) bool {
+	return len(args) == 3 && (args[0] == InContainer || args[0] == PodProgram) && args[1] == gateCommand
+}
+
 // Gate is called first by every program that uses a Docker runner. Where the
 // program was started as a gate, it does not return. args are os.Args.
 func Gate(args []string) {
-	if len(args) != 3 || args[0] != InContainer && args[0] != PodProgram || args[1] != gateCommand {
+	if !isGate(args) {
 		return
 	}
 	if err := pass(args[2]); err != nil {

@@ -119,6 +119,7 @@ func (p *Pod) Start(ctx context.Context, spec Spec) (Process, error) {
 		conn.Close()
 		return nil, err
 	}
+	go q.guard()
 	err = open(ctx, conn, gateRequest{Args: spec.Args, Env: spec.Env, Dir: spec.Dir, Cold: spec.Cold, NoHugePages: spec.NoHugePages,
 		OneOutput: SameWriter(spec.Stdout, spec.Stderr), Inherit: true})
 	if err != nil {
@@ -176,6 +177,7 @@ type podProcess struct {
 	began time.Time
 	done  chan struct{}
 	exit  Exit
+	once  sync.Once // closes done
 	// copied is done when all output was handed on; readers are where it comes from.
 	copied  sync.WaitGroup
 	readers []*os.File
@@ -258,10 +260,33 @@ func (q *podProcess) trace(attached chan<- error) {
 
 // end says that the process has ended.
 func (q *podProcess) end(e Exit) {
+	q.once.Do(func() {
+		q.readLast()
+		q.drain()
+		q.exit = e
+		close(q.done)
+	})
+}
+
+// guard ends what its trace does not see the end of: a thread other than the first that
+// calls execve(2) takes that one's place untraced.
+func (q *podProcess) guard() {
+	fd, err := unix.PidfdOpen(q.pid, 0)
+	if err != nil {
+		return // Linux before 5.3
+	}
+	defer unix.Close(fd)
+	for {
+		if _, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, -1); !errors.Is(err, unix.EINTR) {
+			break
+		}
+	}
 	q.readLast()
-	q.drain()
-	q.exit = e
-	close(q.done)
+	select {
+	case <-q.done:
+	case <-time.After(killTime):
+		q.end(Exit{Code: -1})
+	}
 }
 
 // readLast reads the group for the last time; the ended process keeps it.
