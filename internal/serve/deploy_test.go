@@ -80,6 +80,16 @@ func TestRulesAndDashboard(t *testing.T) {
 	}
 }
 
+// Each rule says what it is to, when it is to: by Prometheus' engine, in a module of its own.
+func TestRulesEvaluate(t *testing.T) {
+	alone.Uses(t, "Prometheus' engine, which is built")
+	test := exec.Command("go", "test", "-count=1", ".")
+	test.Dir = filepath.Join(jvmtest.Root(t), "internal", "testkit", "promtest", "checkrules")
+	if out, err := test.CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
 // systemd takes the units, and knows every option in them.
 func TestUnits(t *testing.T) {
 	if _, err := exec.LookPath("systemd-analyze"); err != nil {
