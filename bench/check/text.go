@@ -133,7 +133,7 @@ func text(have map[string][]check.Run) string {
 	var b strings.Builder
 	base := have[version{}.name()]
 	fmt.Fprintf(&b, "A service (bench/check/subject) holds known amounts of heap, classes, threads, direct buffers and malloc; versions of it hold a known\n"+
-		"part more of one kind, or spin longer in each request and hold nothing more. JDK 21, Serial, `-Xmx128m`, a limit of 512 MiB, %d requests\n"+
+		"part more of one kind, or spin longer in each request and hold nothing more. JDK 21, Serial, `-Xmx128m`, `MALLOC_ARENA_MAX=2`, a limit of 512 MiB, %d requests\n"+
 		"after %d of warm-up. Versions ran round by round. The budget bounds the growth of %s by the default, the larger of 1 %% and 128 KiB.\n"+
 		"Runs are drawn anew for each pair of sides, of the runs of each version: sets of %d runs a side, no run twice in a pair.\n\n",
 		version{}.run().Load.Requests, version{}.run().Load.WarmupRequests, boundNames(), runs)

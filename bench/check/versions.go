@@ -94,6 +94,7 @@ func (v version) run() lab.Run {
 	return lab.Run{
 		Options: []string{"-Xmx128m", "-XX:+UseSerialGC", "-Dsun.net.httpserver.nodelay=true", "-cp", "."},
 		Command: append(args, fmt.Sprintf("spin=%.0f", spins)),
+		Env:     map[string]lab.Scalar{"MALLOC_ARENA_MAX": "2"},
 		Limit:   "512m",
 		Ready:   "tcp:{port}",
 		Load: &lab.Load{URLs: []string{"http://127.0.0.1:{port}/"}, Concurrency: 4, Warmup: lab.Duration(minute), WarmupRequests: 500,
