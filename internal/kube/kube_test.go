@@ -90,7 +90,7 @@ func TestCluster(t *testing.T) {
 func fitOf(t *testing.T, c *cluster.Cluster, tare string) *exec.Cmd {
 	return exec.CommandContext(t.Context(), tare, "fit", "--runner", "kubernetes", "--kubeconfig", c.Kubeconfig, "-n", "default", "--agent-image", agentImage, "--image", appImage,
 		"--pull-policy", "Never", "--trials", "2", "--baselines", "1", "--confirmations", "1", "--margin", "5%", "--proof", "short", "--ample", "256m", "--warmup", "1s", "--duration", "2s",
-		"--slo", "errors=0", "--store", "none", "--json", "--load", "http://127.0.0.1:8080/", "--", "/jdk/bin/java", "-Xmx32m", "-jar", "/app.jar", "--port", "8080")
+		"--slo", "errors=0", "--store", "none", "--json", "--load", "http://127.0.0.1:8080/health", "--", "/jdk/bin/java", "-Xmx32m", "-jar", "/app.jar", "--port", "8080")
 }
 
 // The whole fit finds a limit, and its trials are those of one node.
@@ -159,7 +159,7 @@ func sysinfo(t *testing.T, limit int64, options ...string) trial.Spec {
 	if err != nil {
 		t.Fatal(err)
 	}
-	target, err := load.ParseTarget("http://127.0.0.1:8080/")
+	target, err := load.ParseTarget("http://127.0.0.1:8080/health")
 	if err != nil {
 		t.Fatal(err)
 	}
