@@ -46,8 +46,8 @@ func (r *release) pack(work, format, arch string, files []file) error {
 		"section": "admin", "maintainer": names.Maintainers, "homepage": names.Repository, "license": "Apache-2.0",
 		"description": summary + ".\nIt reads running JVMs from outside, and tries programs in control groups.",
 		"mtime":       r.date.Format("2006-01-02T15:04:05Z"), "contents": contents,
-		"rpm": map[string]any{"summary": summary, "group": "Development/Tools", "buildhost": "reproducible", "compression": "zstd:19"},
-		"deb": map[string]any{"compression": "xz"},
+		"rpm": map[string]any{"summary": summary, "group": "Development/Tools", "buildhost": "reproducible", "compression": "gzip:9"},
+		"deb": map[string]any{"compression": "gzip"},
 	}
 	text, err := json.Marshal(config)
 	if err != nil {

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"tare.dev/tare/internal/names"
+	"tare.dev/tare/internal/testkit/alone"
+	"tare.dev/tare/internal/testkit/jvmtest"
+)
+
+// clone makes a repository of the tree as it is now, with what is in no commit, in a new
+// folder. The same tree makes the same commit.
+func clone(t *testing.T, root, dir string) {
+	t.Helper()
+	git := func(args ...string) {
+		t.Helper()
+		cmd := exec.Command("git", append([]string{"-C", dir, "-c", "user.name=test", "-c", "user.email=test@localhost", "-c", "gc.auto=0"}, args...)...)
+		cmd.Env = append(os.Environ(), "GIT_AUTHOR_DATE=2026-01-02T03:04:05Z", "GIT_COMMITTER_DATE=2026-01-02T03:04:05Z")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("git %q: %v: %s", args, err, out)
+		}
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	files, err := exec.Command("git", "-C", root, "ls-files", "-z", "--cached", "--others", "--exclude-standard").Output()
+	if err != nil {
+		t.Fatalf("this tree is no clone: %v", err)
+	}
+	for name := range bytes.SplitSeq(bytes.TrimSuffix(files, []byte{0}), []byte{0}) {
+		from, to := filepath.Join(root, string(name)), filepath.Join(dir, string(name))
+		info, err := os.Lstat(from)
+		if os.IsNotExist(err) {
+			continue // removed, in no commit
+		}
+		if err == nil && info.Mode().IsRegular() {
+			if err = os.MkdirAll(filepath.Dir(to), 0o755); err == nil {
+				err = copyFile(from, to)
+			}
+			if err == nil {
+				err = os.Chmod(to, info.Mode())
+			}
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	git("init", "-q", "-b", "main")
+	git("add", "-A")
+	git("commit", "-q", "-m", "The tree as it is")
+}
+
+// The same tree in two folders makes the same bytes.
+func TestReproducible(t *testing.T) {
+	alone.Uses(t, "the Go tool")
+	root := jvmtest.Root(t)
+	var all [][]sum
+	var dirs []string
+	for _, name := range []string{"one", "another-folder"} {
+		dir := filepath.Join(t.TempDir(), name)
+		clone(t, root, dir)
+		t.Chdir(dir)
+		r := release{version: names.Version, out: "bin/out", architectures: []string{runtime.GOARCH}, image: true}
+		if err := r.make(); err != nil {
+			t.Fatal(err)
+		}
+		sums, err := sumsOf("bin/out")
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, dirs = append(all, sums), append(dirs, dir)
+	}
+	for i, one := range all[0] {
+		if another := all[1][i]; one != another {
+			t.Errorf("%s in %s and %s in %s", one, dirs[0], another, dirs[1])
+		}
+	}
+	if len(all[0]) != len(all[1]) || len(all[0]) < 11 {
+		t.Errorf("%d files and %d", len(all[0]), len(all[1]))
+	}
+	checkNames(t, filepath.Join(dirs[0], "bin", "out"), all[0])
+}
+
+// checkNames checks that the files that tell of others tell of all of them.
+func checkNames(t *testing.T, out string, sums []sum) {
+	t.Helper()
+	read := func(name string) string {
+		t.Helper()
+		text, err := os.ReadFile(filepath.Join(out, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	listed, made := read("SHA256SUMS"), read("provenance.json")
+	for _, s := range sums {
+		if !strings.Contains(listed, s.sha256+"  "+s.name+"\n") && s.name != "SHA256SUMS" {
+			t.Errorf("SHA256SUMS has no %v", s)
+		}
+		if !strings.Contains(made, s.sha256) && s.name != "SHA256SUMS" && s.name != "tare.rb" && s.name != "provenance.json" {
+			t.Errorf("the provenance has no %v", s)
+		}
+	}
+}
+
+// The tree of another version, and one with changes in no commit, are not released.
+func TestRefusesTree(t *testing.T) {
+	root, dir := jvmtest.Root(t), filepath.Join(t.TempDir(), "tree")
+	clone(t, root, dir)
+	t.Chdir(dir)
+	r := release{version: "99.0.0", out: "bin/out"}
+	if err := r.make(); err == nil || !strings.Contains(err.Error(), "the tree is of version "+names.Version) {
+		t.Error(err)
+	}
+	if err := os.WriteFile("new", nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	r = release{version: names.Version, out: "bin/out"}
+	if err := r.make(); err == nil || !strings.Contains(err.Error(), "in no commit") {
+		t.Error(err)
+	}
+	if _, err := os.Stat("bin"); err == nil {
+		t.Error("something was made")
+	}
+}
