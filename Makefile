@@ -15,7 +15,8 @@ STATICCHECK  := honnef.co/go/tools/cmd/staticcheck@v0.8.1
 .PHONY: build image man setup-build setup-test test test-java test-go check lint fmt demo fuzz \
   bench bench-fresh bench-truth bench-hostile bench-weigh bench-cost bench-agent bench-autopsy bench-serve \
   bench-verdicts bench-demo bench-options bench-exec bench-peers bench-images bench-fit bench-fit-record \
-  bench-levers bench-kills bench-jmh bench-caches experiments experiments-full clean FORCE
+  bench-levers bench-kills bench-jmh bench-caches experiments experiments-full \
+  release bench-release site clean FORCE
 
 build: setup-build bin/tare bin/tare-exec $(JARS)
 
@@ -35,6 +36,12 @@ image:
 man: bin/tare
 	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct 2>/dev/null) bin/tare man bin/man
 
+# All that VERSION, the tree's, is given out as, in bin/release: docs/install.md.
+# KEY signs with a key of gpg.
+release:
+	@scripts/setup.sh build
+	$(GO) run ./deploy/release -version '$(VERSION)' -out bin/release -sign '$(KEY)'
+
 bin/%.jar: java/.built
 	@mkdir -p bin
 	cp java/programs/$*/target/$*.jar $@
@@ -51,6 +58,7 @@ setup-test:
 	@scripts/jdks.sh
 	@scripts/run-java-sh.sh
 	@scripts/foreign.sh
+	@scripts/roots.sh
 
 # Everything: set-up, lint, the Java tests, the Go tests against real JVMs,
 # control groups and a virtual machine.
@@ -145,6 +153,10 @@ bench-autopsy: build
 bench-serve:
 	@scripts/setup.sh build test
 	$(GO) test ./internal/serve -count=1 -timeout 30m -run TestBenchServe -serve.period 45s -serve.out $(CURDIR)/docs/results/serve.md
+
+# How long it takes from a release to a first result, by each way to install.
+bench-release: setup-test build
+	$(GO) test ./deploy/release -count=1 -timeout 20m -run 'TestRelease$$' -release.out $(CURDIR)/docs/results/release.md
 
 bin/tare-$(BASE):
 	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && git archive $(BASE) | tar -x -C "$$dir" && \

@@ -44,6 +44,9 @@ test  | /usr/lib/postgresql/*/bin/initdb | postgresql           | holds the hist
 test  | qemu-aarch64-static              | qemu-user-static     | runs the arm64 programs of the image
 test  | wrk                              | wrk                  | puts the load of a test of load commands
 test  | hey                              | hey                  | the same
+test  | mmdebstrap                       | mmdebstrap           | makes the fresh system that the tests install a release in
+test  | ruby                             | ruby                 | reads the formula of a release
+test  | gpg                              | gpg                  | signs a release
 bench | pmap                             | procps               | is what a weighing is compared with
 bench | mke2fs                           | e2fsprogs            | makes the disk that services are measured on
 bench | losetup                          | mount                | attaches that disk

@@ -72,8 +72,11 @@ func setVersion(root, version string) error {
 		{"java/pom.xml", artifact + old + `<`, "${1}" + version + "<"},
 		{"java/*/pom.xml", artifact + old + `<`, "${1}" + version + "<"},
 		{"java/*/*/pom.xml", artifact + old + `<`, "${1}" + version + "<"},
-		{"docs/*.md", `(<artifactId>tare-\w+</artifactId>\s*<version>|dev\.tare:tare-\w+:|[/_-]v?)` + old + `\b`, "${1}" + version},
-		{"*.md", `(<artifactId>tare-\w+</artifactId>\s*<version>|dev\.tare:tare-\w+:|[/_-]v?)` + old + `\b`, "${1}" + version},
+		{"docs/*.md", `(<artifactId>tare-\w+</artifactId>\s*<version>|dev\.tare:tare-\w+:|[/_=@-]v?)` + old, "${1}" + version},
+		{"*.md", `(<artifactId>tare-\w+</artifactId>\s*<version>|dev\.tare:tare-\w+:|[/_=@-]v?)` + old, "${1}" + version},
+		{"install.sh", `(:-|such as )` + old, "${1}" + version},
+		{"action.yml", `(default: )` + old, "${1}" + version},
+		{"deploy/gitlab/tare.yml", `(default: )` + old, "${1}" + version},
 		{"CHANGELOG.md", `(?m)^## ` + old + unreleased + `$`, "## " + version + unreleased + "\n\n### Added\n\n## " + names.Version + ", " + time.Now().UTC().Format(time.DateOnly)},
 	}
 	for _, e := range edits {

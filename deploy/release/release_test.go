@@ -56,8 +56,9 @@ func clone(t *testing.T, root, dir string) {
 	git("commit", "-q", "-m", "The tree as it is")
 }
 
-// The same tree in two folders makes the same bytes.
-func TestReproducible(t *testing.T) {
+// The same tree in two folders makes the same bytes, what tells of them is right, and they
+// are installed by the commands of the pages.
+func TestRelease(t *testing.T) {
 	alone.Uses(t, "the Go tool")
 	root := jvmtest.Root(t)
 	var all [][]sum
@@ -84,7 +85,34 @@ func TestReproducible(t *testing.T) {
 	if len(all[0]) != len(all[1]) || len(all[0]) < 11 {
 		t.Errorf("%d files and %d", len(all[0]), len(all[1]))
 	}
-	checkNames(t, filepath.Join(dirs[0], "bin", "out"), all[0])
+	out := filepath.Join(dirs[0], "bin", "out")
+	checkNames(t, out, all[0])
+	t.Run("formula", func(t *testing.T) { formulaParses(t, out) })
+	t.Run("refuses", func(t *testing.T) { installRefuses(t, out) })
+	t.Run("action", func(t *testing.T) { actionRuns(t, root, out) })
+	t.Run("gitlab", func(t *testing.T) { gitlabRuns(t, root, out) })
+	installs(t, root, out)
+}
+
+// formulaParses lets Ruby read the formula, which has the sum of the archive.
+func formulaParses(t *testing.T, out string) {
+	formula := filepath.Join(out, "tare.rb")
+	if said, err := exec.Command("ruby", "-wc", formula).CombinedOutput(); err != nil || strings.TrimSpace(string(said)) != "Syntax OK" {
+		t.Errorf("%v: %s", err, said)
+	}
+	text, err := os.ReadFile(formula)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sums, err := os.ReadFile(filepath.Join(out, "SHA256SUMS"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(sums)) {
+		if hash, name, _ := strings.Cut(strings.TrimSpace(line), "  "); strings.HasSuffix(name, runtime.GOARCH+".tar.gz") && !strings.Contains(string(text), hash) {
+			t.Errorf("the formula has not the sum of %s", name)
+		}
+	}
 }
 
 // checkNames checks that the files that tell of others tell of all of them.

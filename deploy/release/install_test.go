@@ -1,0 +1,240 @@
+package main
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"flag"
+	"fmt"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"tare.dev/tare/internal/names"
+	"tare.dev/tare/internal/testkit/jvmtest"
+	"tare.dev/tare/internal/testkit/results"
+)
+
+var releasePage = flag.String("release.out", "", "write how long each way to install takes to this `file`")
+
+// insideFresh, in the environment, makes the test program run a block of a page in a fresh
+// system instead of tests.
+const insideFresh = "TARE_TEST_INSIDE_FRESH"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(insideFresh) != "" {
+		if err := inFresh(os.Getenv("ROOT"), os.Getenv("RELEASE"), os.Getenv("JDK"), os.Getenv("SHOP"), os.Getenv(insideFresh)); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+var installBlock = regexp.MustCompile("(?ms)^## ([^\n]*)$|^```bash\n(.*?)^```")
+
+// installs runs every block of bash of the pages in a fresh system each, where the host of
+// the addresses is this test, and a service runs that the pages call shop.jar.
+func installs(t *testing.T, root, out string) {
+	fresh := filepath.Join(jvmtest.Cache(t), "roots", "debian")
+	if _, err := os.Stat(fresh); err != nil {
+		t.Fatalf("%v: run scripts/roots.sh", err)
+	}
+	jdk, err := filepath.EvalSymlinks(jvmtest.Home(t, 17))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rows strings.Builder
+	blocks := 0
+	for _, page := range []string{"README.md", "docs/install.md"} {
+		text, err := os.ReadFile(filepath.Join(root, page))
+		if err != nil {
+			t.Fatal(err)
+		}
+		title := ""
+		for _, m := range installBlock.FindAllStringSubmatch(string(text), -1) {
+			if m[1] != "" {
+				title = m[1]
+				continue
+			}
+			blocks++
+			t.Run(filepath.Base(page)+"/"+title, func(t *testing.T) {
+				cmd := exec.Command("/proc/self/exe")
+				cmd.Env = append(os.Environ(), insideFresh+"="+m[2], "ROOT="+fresh, "RELEASE="+out, "JDK="+jdk, "SHOP="+filepath.Join(root, "bin", "sysinfo.jar"))
+				cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNS | unix.CLONE_NEWNET | unix.CLONE_NEWPID, Pdeathsig: syscall.SIGKILL}
+				said, err := cmd.CombinedOutput()
+				if err != nil {
+					t.Fatalf("%v\n%s\n%s", err, m[2], said)
+				}
+				took := regexp.MustCompile(`(?m)^took (.*)$`).FindSubmatch(said)
+				if took == nil || !bytes.Contains(said, []byte("= Rss")) || !bytes.Contains(said, []byte("Java heap")) {
+					t.Fatalf("no footprint:\n%s", said)
+				}
+				d, _ := time.ParseDuration(string(took[1]))
+				fmt.Fprintf(&rows, "| %s, %s | %.1f |\n", page, title, d.Seconds())
+			})
+		}
+	}
+	if blocks < 5 {
+		t.Errorf("%d blocks of bash", blocks)
+	}
+	if *releasePage != "" && !t.Failed() {
+		body := "From the first command to the first footprint of a running JVM, in the root file system of a fresh Debian each, by the commands as they stand on the pages. The files come over HTTPS from the machine itself, so no download of the network is in it. Goal: 120 s at most after the download, each way.\n\n| way | s |\n|---|---|\n" + rows.String() + "\nOne run of each. The rpm was installed by rpm in that same system: no Fedora was there.\n"
+		if err := os.WriteFile(*releasePage, []byte(results.Text("From a release to a first result", "make bench-release", body)), 0o644); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// inFresh runs a block in a copy of a root file system, in namespaces of its own.
+func inFresh(root, out, jdk, shop, block string) error {
+	const place = "/tmp" // hidden, in this namespace alone
+	lower := filepath.Join(place, "lower")
+	in := filepath.Join(place, "root")
+	mounts := []struct {
+		source, target, kind string
+		flags                uintptr
+		data                 string
+	}{
+		{"none", "/", "", unix.MS_REC | unix.MS_PRIVATE, ""},
+		{"tmpfs", "/mnt", "tmpfs", 0, ""},
+		{out, "/mnt/release", "", unix.MS_BIND, ""},
+		{shop, "/mnt/shop.jar", "", unix.MS_BIND, ""},
+		{"tmpfs", place, "tmpfs", 0, ""},
+		{root, lower, "", unix.MS_BIND, ""},
+		{"overlay", in, "overlay", 0, "lowerdir=" + lower + ",upperdir=" + place + "/upper,workdir=" + place + "/work"},
+		{"proc", in + "/proc", "proc", 0, ""},
+		{"/dev", in + "/dev", "", unix.MS_BIND, ""},
+		{jdk, in + "/opt/jdk", "", unix.MS_BIND, ""},
+		{"/mnt/shop.jar", in + "/opt/shop.jar", "", unix.MS_BIND, ""},
+	}
+	for _, m := range mounts {
+		for _, dir := range []string{place + "/upper", place + "/work", m.target} {
+			if strings.HasSuffix(m.target, ".jar") && dir == m.target {
+				if err := os.WriteFile(m.target, nil, 0o644); err != nil {
+					return err
+				}
+			} else if err := os.MkdirAll(dir, 0o755); err != nil {
+				return err
+			}
+		}
+		if err := unix.Mount(m.source, m.target, m.kind, m.flags, m.data); err != nil {
+			return fmt.Errorf("mounting %s: %w", m.target, err)
+		}
+	}
+	if out, err := exec.Command("ip", "link", "set", "lo", "up").CombinedOutput(); err != nil {
+		return fmt.Errorf("ip: %w: %s", err, out)
+	}
+	if err := serve("/mnt/release", in); err != nil {
+		return err
+	}
+	java := exec.Command("/opt/jdk/bin/java", "-Xmx64m", "-jar", "/opt/shop.jar", "--port", "0")
+	java.SysProcAttr, java.Dir = &syscall.SysProcAttr{Chroot: in}, "/"
+	said, err := java.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := java.Start(); err != nil {
+		return err
+	}
+	if _, err := said.Read(make([]byte, 1)); err != nil { // it says that it listens
+		return fmt.Errorf("the service: %w", err)
+	}
+	start := time.Now()
+	shell := exec.Command("/bin/sh", "-eu", "-c", block)
+	shell.SysProcAttr, shell.Dir = &syscall.SysProcAttr{Chroot: in}, "/root"
+	shell.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "LANG=C.UTF-8", "DEBIAN_FRONTEND=noninteractive"}
+	shell.Stdout, shell.Stderr = os.Stdout, os.Stderr
+	if err := shell.Run(); err != nil {
+		return err
+	}
+	fmt.Printf("\ntook %v\n", time.Since(start))
+	return nil
+}
+
+// serve serves a release at the addresses that it will have, with a certificate that the
+// system in root trusts.
+func serve(release, root string) error {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return err
+	}
+	host, _, _ := strings.Cut(strings.TrimPrefix(names.Downloads, "https://"), "/")
+	cert := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{host}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
+	der, err := x509.CreateCertificate(rand.Reader, cert, cert, &key.PublicKey, key)
+	if err != nil {
+		return err
+	}
+	trusted, err := os.OpenFile(filepath.Join(root, "etc/ssl/certs/ca-certificates.crt"), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	err = errors.Join(pem.Encode(trusted, &pem.Block{Type: "CERTIFICATE", Bytes: der}), trusted.Close(),
+		os.WriteFile(filepath.Join(root, "etc/hosts"), []byte("127.0.0.1 localhost "+host+"\n"), 0o644))
+	if err != nil {
+		return err
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:443")
+	if err != nil {
+		return err
+	}
+	files, base := http.FileServer(http.Dir(release)), strings.TrimPrefix(names.Repository, "https://"+host)
+	mux := http.NewServeMux()
+	mux.Handle(base+"/releases/download/v"+names.Version+"/", http.StripPrefix(base+"/releases/download/v"+names.Version, files))
+	mux.Handle(base+"/install.sh", http.StripPrefix(base, files))
+	server := &http.Server{Handler: mux, TLSConfig: &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}, ReadHeaderTimeout: time.Minute}
+	go func() { _ = server.ServeTLS(l, "", "") }()
+	return nil
+}
+
+// installRefuses runs the installer on a release of which something is wrong: it says what,
+// and installs nothing.
+func installRefuses(t *testing.T, out string) {
+	archive := "tare-" + names.Version + "-linux-" + runtime.GOARCH + ".tar.gz"
+	for name, c := range map[string]struct {
+		change  func(dir string) error
+		version string
+		want    string
+	}{
+		"damaged":    {func(dir string) error { return os.WriteFile(filepath.Join(dir, archive), []byte("no archive"), 0o644) }, names.Version, "has not the sum that SHA256SUMS says"},
+		"no sum":     {func(dir string) error { return os.WriteFile(filepath.Join(dir, "SHA256SUMS"), nil, 0o644) }, names.Version, "has no sum of " + archive},
+		"no version": {func(string) error { return nil }, "7.7.7", "there is no "},
+		"bad name":   {func(string) error { return nil }, "../../etc", "is no version"},
+	} {
+		dir := t.TempDir()
+		release := filepath.Join(dir, "v"+names.Version)
+		err := os.Mkdir(release, 0o755)
+		for _, file := range []string{archive, "SHA256SUMS"} {
+			err = errors.Join(err, copyFile(filepath.Join(out, file), filepath.Join(release, file)))
+		}
+		if err := errors.Join(err, c.change(release)); err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command("sh", filepath.Join(out, "install.sh"))
+		cmd.Env = append(os.Environ(), "TARE_DOWNLOADS="+dir, "TARE_VERSION="+c.version, "TARE_PREFIX="+filepath.Join(dir, "to"))
+		said, err := cmd.CombinedOutput()
+		if err == nil || !strings.Contains(string(said), c.want) || strings.Count(string(said), "install.sh: error:") != 1 {
+			t.Errorf("%s: %v: %s", name, err, said)
+		}
+		if _, err := os.Stat(filepath.Join(dir, "to")); err == nil {
+			t.Errorf("%s: something was installed", name)
+		}
+	}
+}
