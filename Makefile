@@ -42,6 +42,10 @@ release:
 	@scripts/setup.sh build
 	$(GO) run ./deploy/release -version '$(VERSION)' -out bin/release -sign '$(KEY)'
 
+# The documentation as pages that need no server: open bin/site/index.html.
+site:
+	$(GO) run ./deploy/site -out bin/site
+
 bin/%.jar: java/.built
 	@mkdir -p bin
 	cp java/programs/$*/target/$*.jar $@

@@ -59,8 +59,8 @@ var fence = regexp.MustCompile("(?ms)^```(\\w*)\n(.*?)^```")
 
 // TestReadme checks the pages in the root of the tree: a block without a name has
 // commands of make, which continuous integration runs as parts of make test; a
-// block of sh is run by TestDocs; and a block of text is what the block before it
-// prints. Links lead somewhere.
+// block of sh is run by TestDocs, one of bash by the tests of deploy/release in a fresh
+// system; and a block of text is what the block before it prints. Links lead somewhere.
 func TestReadme(t *testing.T) {
 	root := jvmtest.Root(t)
 	for _, page := range rootPages(t, root) {
@@ -72,7 +72,7 @@ func TestReadme(t *testing.T) {
 			switch block[1] {
 			case "":
 				makeKnows(t, root, block[2])
-			case "sh", "text":
+			case "sh", "bash", "text":
 			default:
 				t.Errorf("%s: no test knows what to do with a block of %s", page, block[1])
 			}

@@ -71,7 +71,7 @@ func runAction(t *testing.T, root string, inputs map[string]string) ran {
 		return expression.ReplaceAllStringFunc(text, func(e string) string {
 			name := expression.FindStringSubmatch(e)[1]
 			value, ok := values[name]
-			if !ok {
+			if !ok && !strings.HasPrefix(name, "steps.run.outputs.") { // empty, if that step was not reached
 				t.Errorf("action.yml: nothing is called %s", name)
 			}
 			return value
