@@ -140,8 +140,8 @@ func inFresh(root, out, jdk, shop, block string) error {
 			return fmt.Errorf("mounting %s: %w", m.target, err)
 		}
 	}
-	if out, err := exec.Command("ip", "link", "set", "lo", "up").CombinedOutput(); err != nil {
-		return fmt.Errorf("ip: %w: %s", err, out)
+	if err := loopbackUp(); err != nil {
+		return fmt.Errorf("the loopback: %w", err)
 	}
 	if err := serve("/mnt/release", in); err != nil {
 		return err
@@ -168,6 +168,21 @@ func inFresh(root, out, jdk, shop, block string) error {
 	}
 	fmt.Printf("\ntook %v\n", time.Since(start))
 	return nil
+}
+
+// loopbackUp turns the loopback of a new network namespace on: netdevice(7).
+func loopbackUp() error {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	flags, err := unix.NewIfreq("lo")
+	if err != nil {
+		return err
+	}
+	flags.SetUint16(unix.IFF_UP)
+	return unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, flags)
 }
 
 // serve serves a release at the addresses that it will have, with a certificate that the
