@@ -33,8 +33,9 @@ func TestLibraries(t *testing.T) {
 	if err := r.sign(); err != nil {
 		t.Fatal(err)
 	}
-	if err := exec.Command("gpg", "--batch", "--verify", filepath.Join(r.out, "SHA256SUMS.asc")).Run(); err != nil {
-		t.Errorf("SHA256SUMS: %v", err)
+	sums := filepath.Join(r.out, "SHA256SUMS")
+	if said, err := exec.Command("gpg", "--batch", "--verify", sums+".asc", sums).CombinedOutput(); err != nil {
+		t.Errorf("SHA256SUMS: %v: %s", err, said)
 	}
 	staged := filepath.Join(r.out, "maven", "dev", "tare")
 	for artifact, jars := range map[string]bool{"tare-bom": false, "tare-java": false, "tare-memory": true, "tare-jmh": true, "tare-junit": true} {
