@@ -77,28 +77,44 @@ func (c *cluster) weighPod(ctx context.Context, name string) (func(context.Conte
 }
 
 func newKubeWeighCommand() *cobra.Command {
+	return newPodCommand(&cobra.Command{
+		Use: "weigh POD", Short: "Where every resident page of a pod's JVM goes",
+		Example: "  kubectl tare weigh shop-0 -n prod -c shop",
+	}, footprint.Schema, func(f *footprint.Footprint) (any, *document.Document) { return f, report.Footprint(f) })
+}
+
+func newKubeDoctorCommand() *cobra.Command {
+	return newPodCommand(&cobra.Command{
+		Use: "doctor POD", Short: "What costs a pod's JVM memory without need",
+	}, doctor.Schema, func(f *footprint.Footprint) (any, *document.Document) {
+		r := doctor.Diagnose(f)
+		return r, report.Findings(r)
+	})
+}
+
+// newPodCommand completes a command that weighs a pod's JVM once, and tells of it in JSON
+// or as a document.
+func newPodCommand(cmd *cobra.Command, schema string, tell func(*footprint.Footprint) (any, *document.Document)) *cobra.Command {
 	var c cluster
 	var asJSON, markdown bool
-	cmd := &cobra.Command{
-		Use: "weigh POD", Short: "Where every resident page of a pod's JVM goes", Args: onePod,
-		Example: "  kubectl tare weigh shop-0 -n prod -c shop",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			weigh, err := c.weighPod(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			f, err := weigh(cmd.Context())
-			if err != nil {
-				return err
-			}
-			if asJSON {
-				return writeJSON(cmd.OutOrStdout(), f)
-			}
-			return show(cmd.OutOrStdout(), report.Footprint(f), markdown)
-		},
+	cmd.Args = onePod
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		weigh, err := c.weighPod(cmd.Context(), args[0])
+		if err != nil {
+			return err
+		}
+		f, err := weigh(cmd.Context())
+		if err != nil {
+			return err
+		}
+		data, d := tell(f)
+		if asJSON {
+			return writeJSON(cmd.OutOrStdout(), data)
+		}
+		return show(cmd.OutOrStdout(), d, markdown)
 	}
 	c.podFlags(cmd)
-	formats(cmd, &asJSON, &markdown, footprint.Schema)
+	formats(cmd, &asJSON, &markdown, schema)
 	return cmd
 }
 
@@ -107,32 +123,6 @@ func formats(cmd *cobra.Command, asJSON, markdown *bool, schema string) {
 	cmd.Flags().BoolVar(asJSON, "json", false, "write JSON (schema "+schema+")")
 	cmd.Flags().BoolVar(markdown, "markdown", false, "write Markdown")
 	oneOf(cmd, "json", "markdown")
-}
-
-func newKubeDoctorCommand() *cobra.Command {
-	var c cluster
-	var asJSON, markdown bool
-	cmd := &cobra.Command{
-		Use: "doctor POD", Short: "What costs a pod's JVM memory without need", Args: onePod,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			weigh, err := c.weighPod(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			f, err := weigh(cmd.Context())
-			if err != nil {
-				return err
-			}
-			r := doctor.Diagnose(f)
-			if asJSON {
-				return writeJSON(cmd.OutOrStdout(), r)
-			}
-			return show(cmd.OutOrStdout(), report.Findings(r), markdown)
-		},
-	}
-	c.podFlags(cmd)
-	formats(cmd, &asJSON, &markdown, doctor.Schema)
-	return cmd
 }
 
 func newKubeWatchCommand() *cobra.Command {

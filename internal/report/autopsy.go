@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"tare.dev/tare/internal/autopsy"
+	"tare.dev/tare/internal/doctor"
 	"tare.dev/tare/internal/document"
 	"tare.dev/tare/internal/footprint"
 	"tare.dev/tare/internal/linux"
@@ -21,17 +22,7 @@ func Autopsy(r *autopsy.Report) *document.Document {
 	if len(r.Moments) > 0 {
 		d.Add(momentTable(r))
 	}
-	evidence := document.Item{Marks: []document.Text{document.Plain(string(r.Confidence))}, Title: document.Strong(verdictNames[r.Verdict])}
-	last := ""
-	for _, e := range r.Evidence {
-		label := e.Source
-		if label == last {
-			label = "" // as above
-		}
-		last = e.Source
-		evidence.Details = append(evidence.Details, document.Detail{Label: label, Text: document.Plain(e.Text)})
-	}
-	d.Add(document.Items{Items: []document.Item{evidence}})
+	d.Add(verdictItem(verdictNames[r.Verdict], r.Confidence, r.Evidence))
 	if len(r.Do) > 0 {
 		d.Add(autopsyAdvice(r))
 	}
@@ -40,6 +31,21 @@ func Autopsy(r *autopsy.Report) *document.Document {
 	}
 	d.Add(aside(jvmLine(r)))
 	return d
+}
+
+// verdictItem is a verdict, how sure it is, and its evidence by source.
+func verdictItem(name string, sure doctor.Certainty, evidence []autopsy.Evidence) document.Items {
+	item := document.Item{Marks: []document.Text{document.Plain(string(sure))}, Title: document.Strong(name)}
+	last := ""
+	for _, e := range evidence {
+		label := e.Source
+		if label == last {
+			label = "" // as above
+		}
+		last = e.Source
+		item.Details = append(item.Details, document.Detail{Label: label, Text: document.Plain(e.Text)})
+	}
+	return document.Items{Items: []document.Item{item}}
 }
 
 // verdictNames are the verdicts as a reader sees them.

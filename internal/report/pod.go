@@ -16,17 +16,7 @@ var podVerdicts = map[autopsy.PodVerdict]string{
 // PodAutopsy shows why a container of a pod ended, and below that the autopsy of its JVM.
 func PodAutopsy(r *autopsy.PodReport) *document.Document {
 	d := &document.Document{Title: r.Headline}
-	item := document.Item{Marks: []document.Text{document.Plain(string(r.Confidence))}, Title: document.Strong(podVerdicts[r.Verdict])}
-	last := ""
-	for _, e := range r.Evidence {
-		label := e.Source
-		if label == last {
-			label = "" // as above
-		}
-		last = e.Source
-		item.Details = append(item.Details, document.Detail{Label: label, Text: document.Plain(e.Text)})
-	}
-	d.Add(document.Items{Items: []document.Item{item}})
+	d.Add(verdictItem(podVerdicts[r.Verdict], r.Confidence, r.Evidence))
 	for _, m := range r.Missing {
 		d.Add(note(m))
 	}
