@@ -157,15 +157,24 @@ func TestBake(t *testing.T) {
 	e.Docker(t, "rmi", "shop:small", "shop:built", "shop:trained")
 	other := trainIn(t, e, "shop:1", port, image.FileTime.Add(time.Hour))
 	result = writeFit(t, e, "shop:1", url, other, []string{"--port", port})
-	before := e.Docker(t, "images", "--all", "--quiet")
+	before := allImages(t, e)
 	code, _, errs = tareRun(t, "bake", "shop:1", "--from-fit", result, "-t", "shop:small", "--ample", "512m", "--launcher", launcher, "--runs", "1")
 	if code != exitNoLimit || !strings.Contains(errs, "does not use /tare/app.jsa") || !strings.Contains(errs, "Unable to use shared archive") {
 		t.Errorf("an archive for other jars: %d: %s", code, errs)
 	}
-	if images := e.Docker(t, "images", "--all", "--quiet"); images != before {
+	if images := allImages(t, e); !slices.Equal(images, before) {
 		t.Errorf("images %q, before %q", images, before)
 	}
 	noContainers(t, e)
+}
+
+// allImages are the ids of the images of an engine, which lists those of one second in
+// any order.
+func allImages(t *testing.T, e *dockertest.Engine) []string {
+	t.Helper()
+	ids := strings.Fields(e.Docker(t, "images", "--all", "--quiet"))
+	slices.Sort(ids)
+	return ids
 }
 
 // trainsInBuild builds a context that has no class archive: the archive is trained in
