@@ -145,7 +145,7 @@ func TestFitRefusesImages(t *testing.T) {
 		{e.Host, []string{"--image", "nothing", "--", "/bin/sh", "start.sh"}, exitUsage, "no Java in the image"},
 		{e.Host, []string{"--image", "nothing", "--runner", "cgroup", "--", "java", "-jar", "a.jar"}, exitUsage, "--runner docker and --image go together"},
 		{e.Host, []string{"--runner", "docker", "--", "java", "-jar", "a.jar"}, exitUsage, "--runner docker and --image go together"},
-		{e.Host, []string{"--runner", "vm", "--", "java", "-jar", "a.jar"}, exitUsage, `--runner "vm": give cgroup or docker`},
+		{e.Host, []string{"--runner", "vm", "--", "java", "-jar", "a.jar"}, exitUsage, `--runner "vm": give cgroup, docker or kubernetes`},
 		{e.Host, []string{"--image", "nothing", "--cgroup-parent", "/x", "--", "java", "-jar", "a.jar"}, exitUsage, "--cgroup-parent is for --runner cgroup"},
 		{"unix:///nowhere.sock", []string{"--image", "nothing"}, exitTarget, "no Docker Engine answers"},
 		{"tcp://127.0.0.1:1", []string{"--image", "nothing"}, exitTarget, "runs elsewhere"},
