@@ -38,8 +38,8 @@ const (
 	patience = 30 * time.Second
 )
 
-// sameServer follows no redirect: the credentials would go with it.
-func sameServer(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+// noRedirect follows no redirect: the credentials would go with it.
+func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 // StatusError is an answer that is no success.
 type StatusError struct {
@@ -48,9 +48,9 @@ type StatusError struct {
 	Reason, Message string
 }
 
-// Error says what was asked, and what the server answered.
+// Error says what was asked, and what the server answered, in one line.
 func (e *StatusError) Error() string {
-	return fmt.Sprintf("%s %s: %d %s", e.Method, e.Path, e.Code, linux.Printable(e.Message[:min(len(e.Message), 500)]))
+	return fmt.Sprintf("%s %s: %d %s", e.Method, e.Path, e.Code, linux.Printable(strings.Join(strings.Fields(e.Message[:min(len(e.Message), 500)]), " ")))
 }
 
 // IsCode says that an error is an answer with this code, such as 404.

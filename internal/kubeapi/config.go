@@ -58,6 +58,6 @@ func newClient(config *rest.Config, namespace string) (*Client, error) {
 	}
 	c := &Client{Namespace: namespace, config: config, base: base}
 	c.http.Transport = transport
-	c.http.CheckRedirect = sameServer
+	c.http.CheckRedirect = noRedirect
 	return c, nil
 }

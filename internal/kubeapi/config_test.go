@@ -35,7 +35,7 @@ func clusters(t *testing.T) (dir string) {
 			http.Redirect(w, r, "/elsewhere", http.StatusFound)
 		case r.Method == http.MethodDelete:
 			w.WriteHeader(http.StatusNotFound)
-			_ = json.NewEncoder(w).Encode(map[string]any{"kind": "Status", "reason": "NotFound", "message": "no\x1b[1m such"})
+			_ = json.NewEncoder(w).Encode(map[string]any{"kind": "Status", "reason": "NotFound", "message": "no\x1b[1m:\n- such"})
 		default:
 			_ = json.NewEncoder(w).Encode(map[string]string{"path": r.URL.EscapedPath(), "who": r.Header.Get("Authorization"), "agent": r.UserAgent()})
 		}
@@ -101,7 +101,7 @@ func TestStatusError(t *testing.T) {
 		t.Error(err)
 	}
 	_, err = k.Do(t.Context(), Request{Method: http.MethodDelete, Path: "/x"})
-	if !IsCode(err, http.StatusNotFound) || strings.ContainsRune(err.Error(), 0x1b) || !strings.HasPrefix(err.Error(), "DELETE /x: 404 no") {
+	if !IsCode(err, http.StatusNotFound) || strings.ContainsRune(err.Error(), 0x1b) || !strings.HasPrefix(err.Error(), "DELETE /x: 404 no") || !strings.HasSuffix(err.Error(), ": - such") {
 		t.Errorf("%q", err)
 	}
 }
