@@ -190,7 +190,7 @@ func runAgent(ctx context.Context, errs io.Writer, opts agentOptions) error {
 		Say:     func(err error) { complain(errs, err) },
 	}
 	if opts.node != "" {
-		pods, err := podsOf(ctx, opts.node)
+		pods, err := podsOf(opts.node)
 		if err != nil {
 			return usageError(fmt.Errorf("--kubernetes-node: %w", err))
 		}
@@ -227,15 +227,11 @@ func runAgent(ctx context.Context, errs io.Writer, opts agentOptions) error {
 }
 
 // podsOf are the names of the pods of a node.
-func podsOf(ctx context.Context, node string) (*kubeapi.Names, error) {
+func podsOf(node string) (*kubeapi.Names, error) {
 	if !kubeapi.ValidName(node) {
 		return nil, fmt.Errorf("%.100q is no name of a node", node)
 	}
-	config, err := kubeapi.Load(kubeapi.Options{})
-	if err != nil {
-		return nil, err
-	}
-	client, err := kubeapi.New(ctx, config)
+	client, err := kubeapi.Open(kubeapi.Options{})
 	if err != nil {
 		return nil, err
 	}

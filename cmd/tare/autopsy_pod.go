@@ -19,7 +19,7 @@ const maxPodEvents = 5000
 // runPodAutopsy joins what the cluster tells of a pod with the autopsy that the agent of
 // its node makes of its JVM.
 func runPodAutopsy(ctx context.Context, w, errs io.Writer, c cluster, name string, asJSON, markdown bool) error {
-	client, err := c.client(ctx)
+	client, err := c.client()
 	if err != nil {
 		return err
 	}

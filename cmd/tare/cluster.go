@@ -37,12 +37,12 @@ func (c *cluster) agentFlag(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&c.agents, "agents", "tare", "`namespace` of tare's agents")
 }
 
-func (c *cluster) client(ctx context.Context) (*kubeapi.Client, error) {
-	config, err := kubeapi.Load(c.Options)
+func (c *cluster) client() (*kubeapi.Client, error) {
+	client, err := kubeapi.Open(c.Options)
 	if err != nil {
 		return nil, usageError(err)
 	}
-	return kubeapi.New(ctx, config)
+	return client, nil
 }
 
 // fleet finds the agents, and names the rights that are missing where it may not.

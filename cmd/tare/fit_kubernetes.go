@@ -15,6 +15,7 @@ import (
 	"tare.dev/tare/internal/fit"
 	"tare.dev/tare/internal/jvmopts"
 	"tare.dev/tare/internal/kube"
+	"tare.dev/tare/internal/kubeapi"
 	"tare.dev/tare/internal/report"
 	"tare.dev/tare/internal/runner"
 )
@@ -23,19 +24,19 @@ const inCluster = "kubernetes"
 
 // kubeFlags are the flags of a fit in a cluster.
 type kubeFlags struct {
-	kubeconfig, kubeContext string
-	namespace, in           string
-	from, container         string
-	consent                 []string
-	nodeSelector            map[string]string
-	agentImage              string
-	pullPolicy              string
+	kubeapi.Options
+	in              string
+	from, container string
+	consent         []string
+	nodeSelector    map[string]string
+	agentImage      string
+	pullPolicy      string
 }
 
 func (k *kubeFlags) addFlags(f *pflag.FlagSet) {
-	f.StringVar(&k.kubeconfig, "kubeconfig", "", "`file` that names the cluster (default: $KUBECONFIG, ~/.kube/config, or the cluster that tare is in)")
-	f.StringVar(&k.kubeContext, "context", "", "`context` of that file")
-	f.StringVarP(&k.namespace, "namespace", "n", "", "`namespace` of --from, and of the trials where --in is not given (default: the context's)")
+	f.StringVar(&k.Kubeconfig, "kubeconfig", "", "`file` that names the cluster (default: $KUBECONFIG, ~/.kube/config, or the cluster that tare is in)")
+	f.StringVar(&k.Context, "context", "", "`context` of that file")
+	f.StringVarP(&k.Namespace, "namespace", "n", "", "`namespace` of --from, and of the trials where --in is not given (default: the context's)")
 	f.StringVar(&k.in, "in", "", "`namespace` that the trials run in")
 	f.StringVar(&k.from, "from", "", "`KIND/NAME` of a workload the pod template of which the trials copy, such as deployment/shop; it is not changed")
 	f.StringVar(&k.container, "container", "", "`name` of the application's container in --from (default: the first)")
@@ -47,7 +48,7 @@ func (k *kubeFlags) addFlags(f *pflag.FlagSet) {
 
 // given says whether one of them was given that means a cluster.
 func (k *kubeFlags) given() bool {
-	return k.from != "" || k.in != "" || k.namespace != "" || k.kubeconfig != "" || k.kubeContext != "" || k.container != "" || len(k.consent)+len(k.nodeSelector) > 0
+	return k.from != "" || k.in != "" || k.Options != (kubeapi.Options{}) || k.container != "" || len(k.consent)+len(k.nodeSelector) > 0
 }
 
 // check checks what goes together.
@@ -99,33 +100,33 @@ func (o fitOptions) applicationInCluster(ctx context.Context, c *fit.Config, arg
 		return errors.Join(err, r.Close())
 	}
 	c.Levers = slices.DeleteFunc(c.Levers, func(l fit.Lever) bool { return l.Extract || l.TrainOption != "" })
-	fmt.Fprintf(stderr, "trials run on node %s, in namespace %s; class archives and extracted jars are not tried there\n", r.Node(), client.Namespace())
+	fmt.Fprintf(stderr, "trials run on node %s, in namespace %s; class archives and extracted jars are not tried there\n", r.Node(), client.Namespace)
 	return nil
 }
 
 // podTemplate is the pod that trials copy, and the client of the namespace that they run in.
-func (o fitOptions) podTemplate(ctx context.Context, stderr io.Writer) (kube.Template, *kube.Client, error) {
+func (o fitOptions) podTemplate(ctx context.Context, stderr io.Writer) (kube.Template, *kubeapi.Client, error) {
 	t := kube.Template{Agent: o.agentImage, PullPolicy: corev1.PullPolicy(o.pullPolicy), NodeSelector: o.nodeSelector}
-	from, err := kube.Open(o.kubeconfig, o.kubeContext, o.namespace)
+	from, err := kubeapi.Open(o.kubeFlags.Options)
 	if err != nil {
 		return t, nil, usageError(err)
 	}
 	in := from
 	if o.in != "" {
-		if in, err = kube.Open(o.kubeconfig, o.kubeContext, o.in); err != nil {
-			return t, nil, usageError(err)
-		}
+		other := *from
+		other.Namespace = o.in
+		in = &other
 	}
 	if o.from == "" {
 		t.Spec = corev1.PodSpec{Containers: []corev1.Container{{Name: kube.Application, Image: o.image}}}
 		return t, in, nil
 	}
-	copied, err := from.CopyOf(ctx, o.from, o.container, in)
+	copied, err := kube.CopyOf(ctx, from, o.from, o.container, in)
 	if err != nil {
 		return t, nil, usageError(err)
 	}
 	if len(copied.Missing) > 0 {
-		return t, nil, usageError(fmt.Errorf("namespace %s lacks what the pod refers to: %s\ncopy them from namespace %s, or make others of these names for the trials", in.Namespace(), strings.Join(copied.Missing, ", "), from.Namespace()))
+		return t, nil, usageError(fmt.Errorf("namespace %s lacks what the pod refers to: %s\ncopy them from namespace %s, or make others of these names for the trials", in.Namespace, strings.Join(copied.Missing, ", "), from.Namespace))
 	}
 	if err := o.consented(copied.Reaches); err != nil {
 		return t, nil, usageError(err)

@@ -58,7 +58,7 @@ func onePod(_ *cobra.Command, args []string) error {
 
 // weighPod returns a function that has a pod's JVM weighed by its agent.
 func (c *cluster) weighPod(ctx context.Context, name string) (func(context.Context) (*footprint.Footprint, error), error) {
-	client, err := c.client(ctx)
+	client, err := c.client()
 	if err != nil {
 		return nil, err
 	}
@@ -236,7 +236,7 @@ func newFleetRow(j *nodes.JVM) fleetRow {
 }
 
 func runKubeTop(ctx context.Context, w, errs io.Writer, c cluster, output, by string) error {
-	client, err := c.client(ctx)
+	client, err := c.client()
 	if err != nil {
 		return err
 	}

@@ -123,7 +123,7 @@ permission.`,
 }
 
 func runKubeDiff(ctx context.Context, w, errs io.Writer, c cluster, name string, p *profile.Profile, apply, force bool) error {
-	client, err := c.client(ctx)
+	client, err := c.client()
 	if err != nil {
 		return err
 	}
@@ -186,7 +186,7 @@ func newKubeUndoCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "undo WORKLOAD", Short: "What taking back tare kube diff --apply would change; with --apply it is taken back", Args: oneWorkload,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			client, err := c.client(cmd.Context())
+			client, err := c.client()
 			if err != nil {
 				return err
 			}

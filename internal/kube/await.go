@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"net/url"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 
+	"tare.dev/tare/internal/kubeapi"
 	"tare.dev/tare/internal/linux"
 )
 
@@ -27,7 +27,7 @@ const (
 var ErrPod = errors.New("the trial's pod does not run")
 
 // podOf waits until a job's pod runs, with the resources that were asked for.
-func (c *Client) podOf(ctx context.Context, job batchv1.Job) (*corev1.Pod, error) {
+func podOf(ctx context.Context, c *kubeapi.Client, job batchv1.Job) (*corev1.Pod, error) {
 	begun := time.Now()
 	tick := time.NewTicker(podPoll)
 	defer tick.Stop()
@@ -35,7 +35,7 @@ func (c *Client) podOf(ctx context.Context, job batchv1.Job) (*corev1.Pod, error
 	var last error
 	for {
 		var pods corev1.PodList
-		err := c.do(ctx, http.MethodGet, c.path("api/v1", "pods"), query, nil, &pods)
+		err := c.Get(ctx, kubeapi.PodPath(c.Namespace, ""), query, &pods)
 		switch {
 		case err != nil:
 			last = err // the API server may be away for a moment
@@ -50,7 +50,7 @@ func (c *Client) podOf(ctx context.Context, job batchv1.Job) (*corev1.Pod, error
 			}
 			last = nil
 		case time.Since(begun) > createTime:
-			return nil, fmt.Errorf("%w: %w", ErrPod, c.notMade(ctx, job))
+			return nil, fmt.Errorf("%w: %w", ErrPod, notMade(ctx, c, job))
 		}
 		if time.Since(begun) > createTime+scheduleTime+startTime {
 			return nil, fmt.Errorf("%w within %s: %w", ErrPod, createTime+scheduleTime+startTime, last)
@@ -64,10 +64,10 @@ func (c *Client) podOf(ctx context.Context, job batchv1.Job) (*corev1.Pod, error
 }
 
 // notMade is why a job has no pod: its events say so.
-func (c *Client) notMade(ctx context.Context, job batchv1.Job) error {
+func notMade(ctx context.Context, c *kubeapi.Client, job batchv1.Job) error {
 	var events corev1.EventList
 	query := url.Values{"fieldSelector": {"involvedObject.kind=Job,involvedObject.name=" + job.Name}}
-	if err := c.do(ctx, http.MethodGet, c.path("api/v1", "events"), query, nil, &events); err != nil {
+	if err := c.Get(ctx, kubeapi.EventPath(c.Namespace), query, &events); err != nil {
 		return fmt.Errorf("none was made within %s, and the events cannot be read: %w", createTime, err)
 	}
 	for _, e := range events.Items {

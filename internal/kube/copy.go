@@ -2,6 +2,7 @@ package kube
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -13,6 +14,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"tare.dev/tare/internal/kubeapi"
 	"tare.dev/tare/internal/linux"
 )
 
@@ -30,27 +32,27 @@ type Copy struct {
 }
 
 // workloads are where kinds of workloads have their pod template.
-var workloads = map[string]string{"deployment": "apis/apps/v1 deployments", "statefulset": "apis/apps/v1 statefulsets", "daemonset": "apis/apps/v1 daemonsets",
-	"replicaset": "apis/apps/v1 replicasets", "job": "apis/batch/v1 jobs", "pod": "api/v1 pods"}
+var workloads = map[string]string{"deployment": "/apis/apps/v1 deployments", "statefulset": "/apis/apps/v1 statefulsets", "daemonset": "/apis/apps/v1 daemonsets",
+	"replicaset": "/apis/apps/v1 replicasets", "job": "/apis/batch/v1 jobs", "pod": "/api/v1 pods"}
 
-// CopyOf copies the pod template of a workload, as "deployment/shop", in the client's
-// namespace, for trials in another one. Container names the application's; "" is the only
+// CopyOf copies the pod template of a workload, as "deployment/shop", in the namespace of
+// from, for trials in that of in. Container names the application's; "" is the only
 // one, or the first.
-func (c *Client) CopyOf(ctx context.Context, workload, container string, in *Client) (*Copy, error) {
+func CopyOf(ctx context.Context, from *kubeapi.Client, workload, container string, in *kubeapi.Client) (*Copy, error) {
 	kind, name, ok := strings.Cut(workload, "/")
 	place, known := workloads[strings.ToLower(strings.TrimSuffix(kind, "s"))]
 	if !ok || !known || name == "" {
 		return nil, fmt.Errorf("%.100q is no workload: write it as deployment/NAME; kinds are %s", workload, strings.Join(slices.Sorted(maps.Keys(workloads)), ", "))
 	}
-	group, resource, _ := strings.Cut(place, " ")
+	api, resource, _ := strings.Cut(place, " ")
 	var found struct {
 		Spec struct {
 			corev1.PodSpec
 			Template corev1.PodTemplateSpec `json:"template"`
 		} `json:"spec"`
 	}
-	if err := c.do(ctx, http.MethodGet, c.path(group, resource, name), nil, nil, &found); err != nil {
-		return nil, fmt.Errorf("%s in namespace %s: %w", workload, c.namespace, err)
+	if err := from.Get(ctx, kubeapi.Path(api, from.Namespace, resource, name), nil, &found); err != nil {
+		return nil, fmt.Errorf("%s in namespace %s: %w", workload, from.Namespace, err)
 	}
 	spec := found.Spec.Template.Spec
 	if resource == "pods" {
@@ -60,7 +62,7 @@ func (c *Client) CopyOf(ctx context.Context, workload, container string, in *Cli
 	if err := out.take(spec, container); err != nil {
 		return nil, fmt.Errorf("%s: %w", workload, err)
 	}
-	return out, out.look(ctx, c, in)
+	return out, out.look(ctx, from, in)
 }
 
 // take takes what can be copied of a pod.
@@ -115,7 +117,7 @@ func (c *Copy) take(spec corev1.PodSpec, container string) error {
 }
 
 // look finds what the copy refers to, and what it may reach.
-func (c *Copy) look(ctx context.Context, from, in *Client) error {
+func (c *Copy) look(ctx context.Context, from, in *kubeapi.Client) error {
 	app := c.Spec.Containers[0]
 	reaches, configs := map[string]bool{}, map[string]bool{}
 	optional := map[string]bool{}
@@ -163,13 +165,13 @@ func (c *Copy) look(ctx context.Context, from, in *Client) error {
 			if !slices.ContainsFunc(c.Spec.ImagePullSecrets, func(s corev1.LocalObjectReference) bool { return s.Name == name }) {
 				reaches[ref] = true
 			}
-		} else if err := from.hostsOfConfig(ctx, name, reaches); err != nil {
+		} else if err := hostsOfConfig(ctx, from, name, reaches); err != nil {
 			return err
 		}
-		if in.namespace == from.namespace || optional[ref] {
+		if in.Namespace == from.Namespace || optional[ref] {
 			continue
 		}
-		there, err := in.has(ctx, kind, name)
+		there, err := has(ctx, in, kind, name)
 		if err != nil {
 			return err
 		}
@@ -181,11 +183,11 @@ func (c *Copy) look(ctx context.Context, from, in *Client) error {
 	return nil
 }
 
-func (c *Client) hostsOfConfig(ctx context.Context, name string, into map[string]bool) error {
+func hostsOfConfig(ctx context.Context, c *kubeapi.Client, name string, into map[string]bool) error {
 	var config corev1.ConfigMap
-	err := c.do(ctx, http.MethodGet, c.path("api/v1", "configmaps", name), nil, nil, &config)
+	err := c.Get(ctx, kubeapi.Path("/api/v1", c.Namespace, "configmaps", name), nil, &config)
 	if err != nil {
-		return fmt.Errorf("config map %s in namespace %s: %w", name, c.namespace, err)
+		return fmt.Errorf("config map %s in namespace %s: %w", name, c.Namespace, err)
 	}
 	for key, value := range config.Data {
 		for _, h := range hostsIn(key, value) {
@@ -196,14 +198,18 @@ func (c *Client) hostsOfConfig(ctx context.Context, name string, into map[string
 }
 
 // has asks whether there is a config map or secret, without reading what is in it.
-func (c *Client) has(ctx context.Context, kind, name string) (bool, error) {
+func has(ctx context.Context, c *kubeapi.Client, kind, name string) (bool, error) {
 	query := map[string][]string{"fieldSelector": {"metadata.name=" + name}}
 	var found struct {
 		Items []struct{} `json:"items"`
 	}
-	r := c.withAccept("application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1")
-	if err := r.do(ctx, http.MethodGet, c.path("api/v1", kind+"s"), query, nil, &found); err != nil {
-		return false, fmt.Errorf("%ss in namespace %s: %w", kind, c.namespace, err)
+	text, err := c.Do(ctx, kubeapi.Request{Method: http.MethodGet, Path: kubeapi.Path("/api/v1", c.Namespace, kind+"s", ""), Query: query,
+		Header: http.Header{"Accept": {"application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"}}})
+	if err == nil {
+		err = json.Unmarshal(text, &found)
+	}
+	if err != nil {
+		return false, fmt.Errorf("%ss in namespace %s: %w", kind, c.Namespace, err)
 	}
 	return len(found.Items) > 0, nil
 }

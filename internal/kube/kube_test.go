@@ -2,7 +2,6 @@ package kube_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"os"
@@ -15,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"tare.dev/tare/internal/kube"
+	"tare.dev/tare/internal/kubeapi"
 	"tare.dev/tare/internal/load"
 	"tare.dev/tare/internal/runner"
 	"tare.dev/tare/internal/testkit/alone"
@@ -61,7 +61,7 @@ func open(t *testing.T, c *cluster.Cluster, change func(*kube.Template)) *kube.R
 
 func tryOpen(t *testing.T, kubeconfig string, change func(*kube.Template)) (*kube.Runner, error) {
 	t.Helper()
-	client, err := kube.Open(kubeconfig, "", "default")
+	client, err := kubeapi.Open(kubeapi.Options{Kubeconfig: kubeconfig, Namespace: "default"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -266,7 +266,7 @@ subjects: [{kind: ServiceAccount, name: little}]
 		t.Fatal(err)
 	}
 	_, err = tryOpen(t, config, nil)
-	if !errors.Is(err, runner.ErrUnavailable) || !strings.HasSuffix(err.Error(), "you may not: create jobs.batch, delete jobs.batch, create pods/portforward") {
+	if !errors.Is(err, runner.ErrUnavailable) || !strings.HasSuffix(err.Error(), "you may not: create jobs.batch -n default, delete jobs.batch -n default, create pods/portforward -n default") {
 		t.Errorf("%v", err)
 	}
 	c.Kubectl(t, "delete", "serviceaccount,role,rolebinding", "little")
@@ -299,15 +299,15 @@ spec:
         envFrom: [{configMapRef: {name: shop}}]
       - {name: proxy, image: docker.io/tare/sysinfo:17}
 `)
-	prod, err := kube.Open(c.Kubeconfig, "", "prod")
+	prod, err := kubeapi.Open(kubeapi.Options{Kubeconfig: c.Kubeconfig, Namespace: "prod"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	in, err := kube.Open(c.Kubeconfig, "", "default")
+	in, err := kubeapi.Open(kubeapi.Options{Kubeconfig: c.Kubeconfig, Namespace: "default"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	copied, err := prod.CopyOf(context.Background(), "deployment/shop", "", in)
+	copied, err := kube.CopyOf(t.Context(), prod, "deployment/shop", "", in)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,3 +1,5 @@
+// Package kube makes trials in a Kubernetes cluster: each a Job of one Pod, in which the
+// application and tare's agent are containers.
 package kube
 
 import (
@@ -6,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"strings"
 	"sync"
@@ -16,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"tare.dev/tare/internal/kubeapi"
 	"tare.dev/tare/internal/remote"
 	"tare.dev/tare/internal/runner"
 	"tare.dev/tare/internal/trial"
@@ -27,7 +29,7 @@ import (
 // nobody asks for, its job is removed a minute after its end, and the next Sweep removes
 // the Secret.
 type Runner struct {
-	client   *Client
+	client   *kubeapi.Client
 	template Template
 	fit      string
 	token    string
@@ -45,29 +47,33 @@ var (
 )
 
 // Rights are those that a Runner needs in its namespace.
-func Rights() []Right {
-	return []Right{
+func Rights(namespace string) []kubeapi.Right {
+	rights := []kubeapi.Right{
 		{Verb: "create", Resource: "secrets"}, {Verb: "list", Resource: "secrets"}, {Verb: "delete", Resource: "secrets"}, {Verb: "patch", Resource: "secrets"},
 		{Verb: "create", Group: "batch", Resource: "jobs"}, {Verb: "delete", Group: "batch", Resource: "jobs"},
 		{Verb: "list", Resource: "pods"}, {Verb: "create", Resource: "pods", Subresource: "portforward"}, {Verb: "list", Resource: "events"},
 	}
+	for i := range rights {
+		rights[i].Namespace = namespace
+	}
+	return rights
 }
 
 // NewRunner checks the rights and makes the owner of all trials.
-func NewRunner(ctx context.Context, c *Client, t Template) (*Runner, error) {
+func NewRunner(ctx context.Context, c *kubeapi.Client, t Template) (*Runner, error) {
 	if len(t.Spec.Containers) == 0 {
 		return nil, errors.New("a pod without containers")
 	}
-	missing, err := c.Missing(ctx, Rights())
+	missing, err := c.Missing(ctx, Rights(c.Namespace)...)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("rights in namespace %s: %w", c.Namespace, err)
 	}
 	if len(missing) > 0 {
 		names := make([]string, len(missing))
 		for i, r := range missing {
 			names[i] = r.String()
 		}
-		return nil, fmt.Errorf("%w: in namespace %s you may not: %s", runner.ErrUnavailable, c.namespace, strings.Join(names, ", "))
+		return nil, fmt.Errorf("%w: you may not: %s", runner.ErrUnavailable, strings.Join(names, ", "))
 	}
 	r := &Runner{client: c, template: t, fit: strings.ToLower(rand.Text()[:10]), token: rand.Text()}
 	if _, err := r.Sweep(ctx); err != nil {
@@ -77,7 +83,7 @@ func NewRunner(ctx context.Context, c *Client, t Template) (*Runner, error) {
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "tare-fit-", Labels: map[string]string{labelManaged: "tare", labelFit: r.fit, labelRole: "owner"},
 			Annotations: map[string]string{seenKey: time.Now().UTC().Format(time.RFC3339)}}}
 	var made corev1.Secret
-	if err := c.do(ctx, http.MethodPost, c.path("api/v1", "secrets"), nil, secret, &made); err != nil {
+	if err := c.Create(ctx, secretPath(c, ""), secret, &made); err != nil {
 		return nil, fmt.Errorf("secret of the fit: %w", err)
 	}
 	r.owner = metav1.OwnerReference{APIVersion: "v1", Kind: "Secret", Name: made.Name, UID: made.UID}
@@ -96,7 +102,7 @@ const (
 func (r *Runner) Sweep(ctx context.Context) (removed []string, err error) {
 	var all corev1.SecretList
 	query := map[string][]string{"labelSelector": {labelManaged + "=tare," + labelRole + "=owner"}}
-	if err := r.client.do(ctx, http.MethodGet, r.client.path("api/v1", "secrets"), query, nil, &all); err != nil {
+	if err := r.client.Get(ctx, secretPath(r.client, ""), query, &all); err != nil {
 		return nil, fmt.Errorf("look for leftovers: %w", err)
 	}
 	for _, s := range all.Items {
@@ -104,8 +110,8 @@ func (r *Runner) Sweep(ctx context.Context) (removed []string, err error) {
 		if s.Name == r.owner.Name || parseErr == nil && time.Since(seen) < abandonedAfter {
 			continue
 		}
-		if e := r.client.remove(ctx, "api/v1", "secrets", s.Name); e != nil {
-			err = errors.Join(err, e)
+		if e := r.client.Remove(ctx, secretPath(r.client, s.Name)); e != nil {
+			err = errors.Join(err, fmt.Errorf("remove secret %s: %w", s.Name, e))
 			continue
 		}
 		removed = append(removed, "secret "+s.Name)
@@ -113,21 +119,22 @@ func (r *Runner) Sweep(ctx context.Context) (removed []string, err error) {
 	return removed, err
 }
 
-// remove removes an object and all that it owns.
-func (c *Client) remove(ctx context.Context, group, resource, name string) error {
-	err := c.do(ctx, http.MethodDelete, c.path(group, resource, name), nil, metav1.DeleteOptions{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "DeleteOptions"},
-		PropagationPolicy: ptr(metav1.DeletePropagationBackground), GracePeriodSeconds: ptr(int64(0))}, nil)
-	if err != nil && !is(err, metav1.StatusReasonNotFound) {
-		return fmt.Errorf("remove %s %s: %w", resource, name, err)
-	}
-	return nil
+func secretPath(c *kubeapi.Client, name string) string {
+	return kubeapi.Path("/api/v1", c.Namespace, "secrets", name)
 }
+
+func jobPath(c *kubeapi.Client, name string) string {
+	return kubeapi.Path("/apis/batch/v1", c.Namespace, "jobs", name)
+}
+
+// removeTime is how long a removal may take at the end.
+const removeTime = 30 * time.Second
 
 // Close removes all that was made.
 func (r *Runner) Close() error {
-	ctx, cancel := context.WithTimeout(context.Background(), callTime)
+	ctx, cancel := context.WithTimeout(context.Background(), removeTime)
 	defer cancel()
-	return r.client.remove(ctx, "api/v1", "secrets", r.owner.Name)
+	return r.client.Remove(ctx, secretPath(r.client, r.owner.Name))
 }
 
 // Name is "kubernetes".
@@ -153,7 +160,7 @@ type inPod struct {
 	runner  *Runner
 	job     string
 	pod     string
-	forward *forward
+	forward *kubeapi.Forward
 	client  *remote.Client
 }
 
@@ -165,7 +172,7 @@ func (r *Runner) open(ctx context.Context, limits runner.Limits) (_ *inPod, err 
 	r.seen(ctx)
 	job := r.template.job(r.owner, r.fit, r.owner.Name, r.Node(), limits)
 	var made batchv1.Job
-	if err := r.client.do(ctx, http.MethodPost, r.client.path("apis/batch/v1", "jobs"), nil, job, &made); err != nil {
+	if err := r.client.Create(ctx, jobPath(r.client, ""), job, &made); err != nil {
 		return nil, fmt.Errorf("job of a trial: %w", err)
 	}
 	p := &inPod{runner: r, job: made.Name}
@@ -175,7 +182,7 @@ func (r *Runner) open(ctx context.Context, limits runner.Limits) (_ *inPod, err 
 		}
 	}()
 	job.Name = made.Name
-	pod, err := r.client.podOf(ctx, job)
+	pod, err := podOf(ctx, r.client, job)
 	if err != nil {
 		return nil, err
 	}
@@ -194,7 +201,7 @@ func (r *Runner) open(ctx context.Context, limits runner.Limits) (_ *inPod, err 
 // seen says that this tare lives; where it cannot be said, the trial will tell.
 func (r *Runner) seen(ctx context.Context) {
 	patch := map[string]any{"metadata": map[string]any{"annotations": map[string]string{seenKey: time.Now().UTC().Format(time.RFC3339)}}}
-	_ = r.client.patch(ctx, r.client.path("api/v1", "secrets", r.owner.Name), patch)
+	_ = r.client.Merge(ctx, secretPath(r.client, r.owner.Name), patch)
 }
 
 const (
@@ -208,14 +215,14 @@ const (
 func (p *inPod) connect(ctx context.Context) error {
 	var last error
 	for end := time.Now().Add(connectTime); time.Now().Before(end); {
-		f, err := p.runner.client.forward(ctx, p.pod, agentPort)
+		f, err := p.runner.client.Forward(ctx, p.runner.client.Namespace, p.pod, agentPort)
 		if err == nil {
 			var c *remote.Client
-			if c, err = remote.NewClient(ctx, f.address, p.runner.token); err == nil {
+			if c, err = remote.NewClient(ctx, f.Address, p.runner.token); err == nil {
 				p.forward, p.client = f, c
 				return nil
 			}
-			f.close()
+			f.Close()
 		}
 		last = err
 		select {
@@ -230,7 +237,7 @@ func (p *inPod) connect(ctx context.Context) error {
 func (p *inPod) disconnect() {
 	if p.client != nil {
 		_ = p.client.Close()
-		p.forward.close()
+		p.forward.Close()
 		p.client, p.forward = nil, nil
 	}
 }
@@ -238,9 +245,9 @@ func (p *inPod) disconnect() {
 // close removes the job, and with it the pod.
 func (p *inPod) close() error {
 	p.disconnect()
-	ctx, cancel := context.WithTimeout(context.Background(), callTime)
+	ctx, cancel := context.WithTimeout(context.Background(), removeTime)
 	defer cancel()
-	return p.runner.client.remove(ctx, "apis/batch/v1", "jobs", p.job)
+	return p.runner.client.Remove(ctx, jobPath(p.runner.client, p.job))
 }
 
 // Trial makes a trial in a pod.
@@ -299,7 +306,7 @@ func (p *inPod) trial(ctx context.Context, s trial.Spec, log io.Writer) (*trial.
 func (p *inPod) gone(ctx context.Context) error {
 	var pods corev1.PodList
 	query := map[string][]string{"labelSelector": {"batch.kubernetes.io/job-name=" + p.job}}
-	if err := p.runner.client.do(ctx, http.MethodGet, p.runner.client.path("api/v1", "pods"), query, nil, &pods); err != nil {
+	if err := p.runner.client.Get(ctx, kubeapi.PodPath(p.runner.client.Namespace, ""), query, &pods); err != nil {
 		return nil // the API server is away
 	}
 	for _, pod := range pods.Items {

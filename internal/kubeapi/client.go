@@ -4,18 +4,18 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
-	"os"
-	"os/exec"
 	"strings"
 	"time"
+
+	"k8s.io/client-go/rest"
+
+	"tare.dev/tare/internal/linux"
 )
 
 // Client asks an API server.
@@ -23,10 +23,9 @@ type Client struct {
 	// Namespace is the one where none is given.
 	Namespace string
 
+	config *rest.Config
 	http   http.Client
 	base   *url.URL
-	config *Config
-	token  string // of Exec
 }
 
 const (
@@ -39,88 +38,8 @@ const (
 	patience = 30 * time.Second
 )
 
-// New makes a client. With Exec it runs the program that gives credentials.
-func New(ctx context.Context, c *Config) (*Client, error) {
-	base, err := url.Parse(c.Server)
-	if err != nil || base.Host == "" || base.Scheme != "https" && base.Scheme != "http" {
-		return nil, fmt.Errorf("the cluster's server %.200q is no URL", c.Server)
-	}
-	k := &Client{Namespace: c.Namespace, base: base, config: c}
-	cert, key := c.Cert, c.Key
-	if c.Exec != nil {
-		cred, err := c.Exec.run(ctx)
-		if err != nil {
-			return nil, err
-		}
-		k.token = cred.Token
-		if cred.Cert != "" {
-			cert, key = []byte(cred.Cert), []byte(cred.Key)
-		}
-	}
-	t := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: c.ServerName, InsecureSkipVerify: c.Insecure} // as the user's kubeconfig says
-	if len(c.CA) > 0 {
-		t.RootCAs = x509.NewCertPool()
-		if !t.RootCAs.AppendCertsFromPEM(c.CA) {
-			return nil, errors.New("the cluster's certificate authority is no PEM certificate")
-		}
-	}
-	if len(cert) > 0 {
-		pair, err := tls.X509KeyPair(cert, key)
-		if err != nil {
-			return nil, fmt.Errorf("the client certificate for the cluster: %w", err)
-		}
-		t.Certificates = []tls.Certificate{pair}
-	}
-	proxy := http.ProxyFromEnvironment
-	if c.ProxyURL != "" {
-		u, err := url.Parse(c.ProxyURL)
-		if err != nil {
-			return nil, fmt.Errorf("the cluster's proxy: %w", err)
-		}
-		proxy = http.ProxyURL(u)
-	}
-	k.http.Transport = &http.Transport{TLSClientConfig: t, Proxy: proxy, ForceAttemptHTTP2: true, MaxIdleConns: 4,
-		TLSHandshakeTimeout: patience, ResponseHeaderTimeout: patience, IdleConnTimeout: time.Minute}
-	return k, nil
-}
-
-// Close closes idle connections.
-func (c *Client) Close() { c.http.CloseIdleConnections() }
-
-// credential is the status of an ExecCredential.
-type credential struct {
-	Token string `json:"token"`
-	Cert  string `json:"clientCertificateData"`
-	Key   string `json:"clientKeyData"`
-}
-
-// run asks the program of a kubeconfig, as kubectl does, for credentials.
-func (e *Exec) run(ctx context.Context) (*credential, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, e.Command, e.Args...)
-	info, err := json.Marshal(map[string]any{"apiVersion": e.APIVersion, "kind": "ExecCredential", "spec": map[string]any{"interactive": false}})
-	if err != nil {
-		return nil, err
-	}
-	cmd.Env = append(os.Environ(), "KUBERNETES_EXEC_INFO="+string(info))
-	for _, v := range e.Env {
-		cmd.Env = append(cmd.Env, v.Name+"="+v.Value)
-	}
-	var said bytes.Buffer
-	cmd.Stderr = &said
-	out, err := cmd.Output()
-	if err != nil {
-		return nil, fmt.Errorf("%.100q, which gives credentials for the cluster: %w: %.300q", e.Command, err, strings.TrimSpace(said.String()))
-	}
-	var answer struct {
-		Status credential `json:"status"`
-	}
-	if err := json.Unmarshal(out, &answer); err != nil || answer.Status == (credential{}) {
-		return nil, fmt.Errorf("%.100q gave no credentials for the cluster", e.Command)
-	}
-	return &answer.Status, nil
-}
+// noRedirect follows no redirect: the credentials would go with it.
+func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 // StatusError is an answer that is no success.
 type StatusError struct {
@@ -129,9 +48,9 @@ type StatusError struct {
 	Reason, Message string
 }
 
-// Error says what was asked, and what the server answered.
+// Error says what was asked, and what the server answered, in one line.
 func (e *StatusError) Error() string {
-	return fmt.Sprintf("%s %s: %d %.500s", e.Method, e.Path, e.Code, e.Message)
+	return fmt.Sprintf("%s %s: %d %s", e.Method, e.Path, e.Code, linux.Printable(strings.Join(strings.Fields(e.Message[:min(len(e.Message), 500)]), " ")))
 }
 
 // IsCode says that an error is an answer with this code, such as 404.
@@ -149,35 +68,46 @@ type Request struct {
 	Header       http.Header
 }
 
-// open sends a request and returns the answer of a success.
-func (c *Client) open(ctx context.Context, r Request) (*http.Response, error) {
-	u := *c.base
-	u.Path = strings.TrimSuffix(u.Path, "/") + r.Path
-	u.RawQuery = r.Query.Encode()
-	req, err := http.NewRequestWithContext(ctx, r.Method, u.String(), bytes.NewReader(r.Body))
-	if err != nil {
-		return nil, err
+// errSilent says that an answer's head did not come.
+var errSilent = fmt.Errorf("no answer within %s", patience)
+
+// send makes a call, and hands the answer of a success to read.
+func (c *Client) send(ctx context.Context, r Request, read func(io.Reader) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	address := strings.TrimSuffix(c.base.String(), "/") + r.Path
+	if len(r.Query) > 0 {
+		address += "?" + r.Query.Encode()
 	}
+	req, err := http.NewRequestWithContext(ctx, r.Method, address, bytes.NewReader(r.Body))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Accept", "application/json")
 	for name, values := range r.Header {
 		req.Header[name] = values
 	}
-	req.Header.Set("Accept", "application/json")
-	req.Header.Set("User-Agent", "tare")
 	if r.ContentType != "" {
 		req.Header.Set("Content-Type", r.ContentType)
 	}
-	if err := c.authenticate(req); err != nil {
-		return nil, err
-	}
+	head := time.AfterFunc(patience, func() { cancel(errSilent) })
 	resp, err := c.http.Do(req)
+	head.Stop()
 	if err != nil {
-		return nil, fmt.Errorf("the API server: %w", err)
-	}
-	if resp.StatusCode < 300 {
-		return resp, nil
+		if cause := context.Cause(ctx); errors.Is(cause, errSilent) {
+			err = cause
+		}
+		return fmt.Errorf("the API server: %w", err)
 	}
 	defer resp.Body.Close()
-	text, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
+	if resp.StatusCode >= http.StatusMultipleChoices {
+		return statusError(r, resp)
+	}
+	return read(resp.Body)
+}
+
+func statusError(r Request, resp *http.Response) error {
+	text, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10)) // what does not come is missing in the message
 	e := &StatusError{Method: r.Method, Path: r.Path, Code: resp.StatusCode, Message: strings.TrimSpace(string(text))}
 	var status struct {
 		Kind, Reason, Message string
@@ -185,52 +115,60 @@ func (c *Client) open(ctx context.Context, r Request) (*http.Response, error) {
 	if json.Unmarshal(text, &status) == nil && status.Kind == "Status" {
 		e.Reason, e.Message = status.Reason, status.Message
 	}
-	return nil, e
-}
-
-func (c *Client) authenticate(r *http.Request) error {
-	token := c.token
-	switch {
-	case token != "":
-	case c.config.TokenFile != "":
-		text, err := readBounded(c.config.TokenFile)
-		if err != nil {
-			return fmt.Errorf("token for the cluster: %w", err)
-		}
-		token = strings.TrimSpace(string(text))
-	case c.config.Token != "":
-		token = c.config.Token
-	case c.config.Username != "":
-		r.SetBasicAuth(c.config.Username, c.config.Password)
-	}
-	if token != "" {
-		r.Header.Set("Authorization", "Bearer "+token)
-	}
-	return nil
+	return e
 }
 
 // Do makes a call and returns the answer's text.
-func (c *Client) Do(ctx context.Context, r Request) ([]byte, error) {
-	resp, err := c.open(ctx, r)
-	if err != nil {
-		return nil, err
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
-	if err == nil && len(text) > maxAnswer {
-		err = fmt.Errorf("%s %s: an answer of more than %d MiB", r.Method, r.Path, maxAnswer>>20)
-	}
+func (c *Client) Do(ctx context.Context, r Request) (text []byte, err error) {
+	err = c.send(ctx, r, func(body io.Reader) error {
+		text, err = io.ReadAll(io.LimitReader(body, maxAnswer+1))
+		if err == nil && len(text) > maxAnswer {
+			err = fmt.Errorf("%s %s: an answer of more than %d MiB", r.Method, r.Path, maxAnswer>>20)
+		}
+		return err
+	})
 	return text, err
 }
 
 // Get reads an object, or a list of them, into out.
 func (c *Client) Get(ctx context.Context, path string, query url.Values, out any) error {
-	text, err := c.Do(ctx, Request{Method: http.MethodGet, Path: path, Query: query})
-	if err != nil {
+	return c.call(ctx, Request{Method: http.MethodGet, Path: path, Query: query}, nil, out)
+}
+
+// Create makes an object, and reads what was made of it into out.
+func (c *Client) Create(ctx context.Context, path string, object, out any) error {
+	return c.call(ctx, Request{Method: http.MethodPost, Path: path, ContentType: "application/json"}, object, out)
+}
+
+// Merge changes an object (JSON Merge Patch, RFC 7396).
+func (c *Client) Merge(ctx context.Context, path string, change any) error {
+	return c.call(ctx, Request{Method: http.MethodPatch, Path: path, ContentType: "application/merge-patch+json"}, change, nil)
+}
+
+// Remove removes an object at once, and all that it owns in the background. One that is
+// not there is no error.
+func (c *Client) Remove(ctx context.Context, path string) error {
+	err := c.call(ctx, Request{Method: http.MethodDelete, Path: path, ContentType: "application/json"},
+		map[string]any{"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background", "gracePeriodSeconds": 0}, nil)
+	if IsCode(err, http.StatusNotFound) {
+		return nil
+	}
+	return err
+}
+
+// call sends in as JSON and reads the answer into out; either may be nil.
+func (c *Client) call(ctx context.Context, r Request, in, out any) (err error) {
+	if in != nil {
+		if r.Body, err = json.Marshal(in); err != nil {
+			return err
+		}
+	}
+	text, err := c.Do(ctx, r)
+	if err != nil || out == nil {
 		return err
 	}
 	if err := json.Unmarshal(text, out); err != nil {
-		return fmt.Errorf("GET %s: %w", path, err)
+		return fmt.Errorf("%s %s: %w", r.Method, r.Path, err)
 	}
 	return nil
 }
@@ -266,12 +204,11 @@ func (c *Client) Watch(ctx context.Context, path string, query url.Values, f fun
 	for k, v := range query {
 		q[k] = v
 	}
-	resp, err := c.open(ctx, Request{Method: http.MethodGet, Path: path, Query: q})
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	lines := bufio.NewScanner(resp.Body)
+	return c.send(ctx, Request{Method: http.MethodGet, Path: path, Query: q}, func(body io.Reader) error { return events(path, body, f) })
+}
+
+func events(path string, body io.Reader, f func(Event) error) error {
+	lines := bufio.NewScanner(body)
 	lines.Buffer(nil, maxEvent)
 	for lines.Scan() {
 		var e Event
@@ -319,22 +256,15 @@ func (r Right) String() string {
 func (c *Client) Missing(ctx context.Context, rights ...Right) ([]Right, error) {
 	var missing []Right
 	for _, r := range rights {
-		body, err := json.Marshal(map[string]any{"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
-			"spec": map[string]any{"resourceAttributes": map[string]string{"verb": r.Verb, "group": r.Group, "resource": r.Resource,
-				"subresource": r.Subresource, "namespace": r.Namespace, "name": r.Name}}})
-		if err != nil {
-			return nil, err
-		}
-		text, err := c.Do(ctx, Request{Method: http.MethodPost, Path: "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", ContentType: "application/json", Body: body})
-		if err != nil {
-			return nil, err
-		}
 		var review struct {
 			Status struct {
 				Allowed bool `json:"allowed"`
 			} `json:"status"`
 		}
-		if err := json.Unmarshal(text, &review); err != nil {
+		err := c.Create(ctx, "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", map[string]any{"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
+			"spec": map[string]any{"resourceAttributes": map[string]string{"verb": r.Verb, "group": r.Group, "resource": r.Resource,
+				"subresource": r.Subresource, "namespace": r.Namespace, "name": r.Name}}}, &review)
+		if err != nil {
 			return nil, err
 		}
 		if !review.Status.Allowed {

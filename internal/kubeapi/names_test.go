@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"k8s.io/client-go/rest"
 )
 
 // cluster answers as an API server does: a list, then a watch that sends what is put in.
@@ -66,7 +68,7 @@ func event(t *testing.T, kind string, p Pod) Event {
 func startNames(t *testing.T, c *cluster) (*Names, <-chan error) {
 	t.Helper()
 	s := httptest.NewServer(c)
-	client, err := New(t.Context(), &Config{Server: s.URL})
+	client, err := newClient(&rest.Config{Host: s.URL}, "default")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -171,12 +171,14 @@ func ValidName(s string) bool { return name().MatchString(s) && !strings.Contain
 
 // PodPath is the path of a pod, of all pods of a namespace where name is "", or of all
 // namespaces where that is "" too.
-func PodPath(namespace, name string) string { return path("/api/v1", namespace, "pods", name) }
+func PodPath(namespace, name string) string { return Path("/api/v1", namespace, "pods", name) }
 
 // EventPath is that of the events of a namespace.
-func EventPath(namespace string) string { return path("/api/v1", namespace, "events", "") }
+func EventPath(namespace string) string { return Path("/api/v1", namespace, "events", "") }
 
-func path(api, namespace, resource, name string) string {
+// Path is the path of an object of a resource of an API, such as /apis/batch/v1, or of all
+// of them where name is "".
+func Path(api, namespace, resource, name string) string {
 	p := api
 	if namespace != "" {
 		p += "/namespaces/" + url.PathEscape(namespace)
@@ -231,7 +233,7 @@ func ParseWorkload(text string) (Workload, string, error) {
 
 // Path is the path of the workload of a name.
 func (w Workload) Path(namespace, name string) string {
-	return path("/apis/"+w.APIVersion, namespace, w.Resource, name)
+	return Path("/apis/"+w.APIVersion, namespace, w.Resource, name)
 }
 
 // quantity is a number with a suffix (k8s.io/apimachinery/pkg/api/resource, quantity.go).

@@ -29,7 +29,8 @@ type Group struct {
 	// Version says which hierarchy the memory controller is on: 1 or 2.
 	Version int
 	// Path is the memory controller's group as /proc/PID/cgroup names it,
-	// relative to the reader's cgroup namespace.
+	// relative to the reader's cgroup namespace; for one that was found from
+	// above that namespace it is the path from the mount that shows it.
 	Path string
 	// Dirs is the directory of the group by controller, for every controller
 	// of cgroup v1 that is mounted; "" is the group in the v2 hierarchy.
@@ -183,12 +184,13 @@ func (c CgroupFS) Group(pid int) (*Group, error) {
 		return nil, err
 	}
 	g := &Group{Dirs: map[string]string{}, mounts: map[string]cgroupMount{}}
-	for _, h := range hierarchies {
-		if h.ID == 0 {
-			c.place(g, "", h, mounts)
+	for i := range hierarchies {
+		h := &hierarchies[i]
+		if h.ID == 0 && !c.place(g, "", *h, mounts) {
+			c.placeFromAbove(g, h, mounts, pid)
 		}
 		for _, controller := range h.Controllers {
-			c.place(g, controller, h, mounts)
+			c.place(g, controller, *h, mounts)
 		}
 	}
 	return g, g.locateMemory(hierarchies, pid)
@@ -218,7 +220,7 @@ func (g *Group) locateMemory(hierarchies []Hierarchy, pid int) error {
 
 // place finds the directory of one controller's group. Of several mounts that
 // show the group it takes the one that shows most of the path to the root.
-func (c CgroupFS) place(g *Group, controller string, h Hierarchy, mounts []cgroupMount) {
+func (c CgroupFS) place(g *Group, controller string, h Hierarchy, mounts []cgroupMount) bool {
 	best := -1
 	for i := range mounts {
 		m := &mounts[i]
@@ -237,6 +239,54 @@ func (c CgroupFS) place(g *Group, controller string, h Hierarchy, mounts []cgrou
 			g.mounts[controller] = cgroupMount{version: m.version, root: m.root, point: filepath.Join(c.root, m.point)}
 		}
 	}
+	return best >= 0
+}
+
+// placeFromAbove finds a v2 group outside of the reader's cgroup namespace, as that of
+// another container of a pod, where a mount shows what is above that namespace: its root is
+// then such as /../../.. (cgroup_namespaces(7)). The group /../ID lies two unnamed levels
+// below that mount, and is the one there that holds the process. The path of h becomes
+// that from the mount.
+func (c CgroupFS) placeFromAbove(g *Group, h *Hierarchy, mounts []cgroupMount, pid int) {
+	up, rest := levelsUp(h.Path)
+	for _, m := range mounts {
+		levels, below := levelsUp(m.root)
+		if m.version != 2 || below != "" || up > levels || levels > maxLevels || slices.Contains(strings.Split(rest, "/"), "..") {
+			continue
+		}
+		point := filepath.Join(c.root, m.point)
+		dirs, err := filepath.Glob(globEscape.Replace(point) + strings.Repeat("/*", levels-up) + globEscape.Replace(rest))
+		if err != nil { // of the pattern
+			continue
+		}
+		for _, dir := range dirs {
+			if hasProcess(dir, pid) {
+				h.Path = strings.TrimPrefix(dir, point)
+				g.Dirs[""], g.mounts[""] = dir, cgroupMount{version: 2, root: "/", point: point}
+				return
+			}
+		}
+	}
+}
+
+// maxLevels is how far above the reader's namespace a mount may begin.
+const maxLevels = 16
+
+var globEscape = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`)
+
+// levelsUp cuts the /.. off the begin of a path, and counts them; of "/" nothing is left.
+func levelsUp(path string) (n int, rest string) {
+	rest = strings.TrimSuffix(path, "/")
+	for rest == "/.." || strings.HasPrefix(rest, "/../") {
+		n, rest = n+1, rest[len("/.."):]
+	}
+	return n, rest
+}
+
+// hasProcess says that a process is in the group of a directory.
+func hasProcess(dir string, pid int) bool {
+	text, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
+	return err == nil && slices.Contains(strings.Fields(string(text)), strconv.Itoa(pid))
 }
 
 // shows says that the controller's hierarchy is what is mounted; "" is v2.

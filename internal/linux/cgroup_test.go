@@ -66,6 +66,43 @@ func TestGroupOutsideNamespace(t *testing.T) {
 	}
 }
 
+// A node's hierarchy that is mounted in a container shows what is outside of the
+// container's cgroup namespace: mountinfo and cgroup are as Linux 6.18 writes them.
+func TestGroupFromAbove(t *testing.T) {
+	const pod = "sys/fs/cgroup/kubepods.slice/kubepods-burstable.slice/pod[1].slice"
+	root := t.TempDir()
+	for file, text := range map[string]string{
+		"proc/self/mountinfo": "34 33 0:25 /../../../.. /sys/fs/cgroup rw,relatime - cgroup2 cgroup rw\n",
+		"proc/1/cgroup":       "0::/\n", "proc/7/cgroup": "0::/../app\n", "proc/8/cgroup": "0::/../app/jobs[*]\n",
+		"proc/9/cgroup": "0::/../../../../system.slice\n", "proc/10/cgroup": "0::/../gone\n",
+		"proc/11/cgroup": "0::/../../../../../x\n", "proc/12/cgroup": "0::/../../app/../app\n",
+		pod + "/agent/cgroup.procs": "1\n", pod + "/app/cgroup.procs": "0\n7\n", pod + "/app/jobs[*]/cgroup.procs": "8\n",
+		strings.Replace(pod, "[1]", "2", 1) + "/app/cgroup.procs": "70\n0\n", "sys/fs/cgroup/system.slice/cgroup.procs": "9\n",
+	} {
+		name := filepath.Join(root, file)
+		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		write(t, name, text)
+	}
+	fs := NewCgroupFS(NewFS(filepath.Join(root, "proc")), root)
+	for pid, dir := range map[int]string{1: pod + "/agent", 7: pod + "/app", 8: pod + "/app/jobs[*]", 9: "sys/fs/cgroup/system.slice"} {
+		g, err := fs.Group(pid)
+		if err != nil {
+			t.Errorf("%d: %v", pid, err)
+			continue
+		}
+		if got, ok := g.Dir("", g.Path); g.Dirs[""] != filepath.Join(root, dir) || pid != 9 && "sys/fs/cgroup"+g.Path != dir || got != g.Dirs[""] || !ok || g.Top("") != filepath.Join(root, "sys/fs/cgroup") {
+			t.Errorf("%d: %+v, %s", pid, g, got)
+		}
+	}
+	for _, pid := range []int{10, 11, 12} {
+		if g, err := fs.Group(pid); err == nil {
+			t.Errorf("%d: %+v", pid, g)
+		}
+	}
+}
+
 func TestMemoryOf(t *testing.T) {
 	for _, c := range []struct {
 		tree         string

@@ -1,4 +1,4 @@
-package kube
+package kubeapi
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"k8s.io/client-go/tools/portforward"
@@ -17,24 +18,24 @@ import (
 
 const forwardTime = 15 * time.Second
 
-// forward is a port of this machine's loopback that leads to one of a pod's.
-type forward struct {
-	address string
+// Forward is a port of this machine's loopback that leads to one of a pod's.
+type Forward struct {
+	Address string // host:port here
 	end     chan struct{}
 	ended   chan struct{}
 }
 
-// forward leads a free port of this machine to a port of a pod, through the API server.
-func (c *Client) forward(ctx context.Context, pod string, port int) (*forward, error) {
+// Forward leads a free port of this machine to a port of a pod, through the API server.
+func (c *Client) Forward(ctx context.Context, namespace, pod string, port int) (*Forward, error) {
 	transport, upgrader, err := spdy.RoundTripperFor(c.config)
 	if err != nil {
 		return nil, err
 	}
-	u, err := url.Parse(c.base + c.path("api/v1", "pods", pod, "portforward"))
+	u, err := url.Parse(strings.TrimSuffix(c.base.String(), "/") + PodPath(namespace, pod) + "/portforward")
 	if err != nil {
 		return nil, err
 	}
-	f := &forward{end: make(chan struct{}), ended: make(chan struct{})}
+	f := &Forward{end: make(chan struct{}), ended: make(chan struct{})}
 	ready := make(chan struct{})
 	dialer := spdy.NewDialer(upgrader, &http.Client{Transport: transport}, http.MethodPost, u)
 	p, err := portforward.NewOnAddresses(dialer, []string{"127.0.0.1"}, []string{fmt.Sprintf("0:%d", port)}, f.end, ready, io.Discard, io.Discard)
@@ -67,11 +68,12 @@ func (c *Client) forward(ctx context.Context, pod string, port int) (*forward, e
 		close(f.end)
 		return nil, fmt.Errorf("port-forward to pod %s: %w", pod, err)
 	}
-	f.address = fmt.Sprintf("127.0.0.1:%d", ports[0].Local)
+	f.Address = fmt.Sprintf("127.0.0.1:%d", ports[0].Local)
 	return f, nil
 }
 
-func (f *forward) close() {
+// Close ends it.
+func (f *Forward) Close() {
 	close(f.end)
 	<-f.ended
 }
