@@ -210,9 +210,6 @@ func runFit(ctx context.Context, stdout, stderr io.Writer, args []string, o fitO
 	if closer, ok := c.Runner.(io.Closer); ok {
 		defer closer.Close()
 	}
-	if err := c.Survey(ctx); err != nil {
-		return nil, err
-	}
 	folders, err := openFolders(&c, o, h)
 	if err != nil {
 		return nil, err
@@ -223,6 +220,9 @@ func runFit(ctx context.Context, stdout, stderr io.Writer, args []string, o fitO
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, unshare()) }()
+	if err := c.Survey(ctx); err != nil {
+		return nil, err
+	}
 	if err := h.begin(ctx, &c, stderr); err != nil {
 		return nil, err
 	}

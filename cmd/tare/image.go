@@ -323,6 +323,5 @@ func shareFolder(ctx context.Context, c *fit.Config) (done func() error, err err
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("the application's jar: %w", err), done())
 	}
-	c.Image.Jar = jar
 	return done, nil
 }

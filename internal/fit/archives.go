@@ -33,7 +33,10 @@ func (t *trier) Train(ctx context.Context, s Setup, option string) (string, erro
 			return "", fmt.Errorf("folder for a class archive: %w", err)
 		}
 	}
-	spec := t.spec(s.plus(Setup{Options: []string{strings.ReplaceAll(option, "{archive}", writes)}}), t.config.AmpleBytes)
+	spec, err := t.spec(ctx, s.plus(Setup{Options: []string{strings.ReplaceAll(option, "{archive}", writes)}}), t.config.AmpleBytes)
+	if err != nil {
+		return "", err
+	}
 	spec.StopGrace = TrainGrace
 	if spec.LogFile, err = t.config.reserve(trainingLog); err != nil {
 		return "", err

@@ -87,7 +87,11 @@ func startsWithArchive(t *testing.T, d *runner.Docker, c Config, file string) st
 		options = []string{"-XX:AOTCache=" + file, "-XX:AOTMode=on"}
 	}
 	tr := trier{config: c}
-	r, err := trial.Run(t.Context(), d, tr.spec(Setup{Options: append(options, "-Xmx64m", "-XX:+UseSerialGC")}, c.AmpleBytes))
+	spec, err := tr.spec(t.Context(), Setup{Options: append(options, "-Xmx64m", "-XX:+UseSerialGC")}, c.AmpleBytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := trial.Run(t.Context(), d, spec)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -40,6 +40,11 @@ func (r *Runner) File(_ context.Context, name string) (runner.File, error) {
 	return runner.File{}, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
 }
 
+// ClassPath knows the names alone: what an image holds is not known before a pod is there.
+func (r *Runner) ClassPath(_ context.Context, q runner.ClassPathQuery) (runner.ClassPath, error) {
+	return runner.ClassPath{Files: q.Paths}, nil
+}
+
 // Flush has nothing to do.
 func (r *Runner) Flush(context.Context, string) error { return nil }
 

@@ -177,6 +177,11 @@ func (c *Client) File(ctx context.Context, name string) (runner.File, error) {
 	return call[runner.File](ctx, c, "file", fileRequest{name})
 }
 
+// ClassPath looks into the class path where the agent is.
+func (c *Client) ClassPath(ctx context.Context, q runner.ClassPathQuery) (runner.ClassPath, error) {
+	return call[runner.ClassPath](ctx, c, "class-path", q)
+}
+
 // Flush flushes a file where the agent is.
 func (c *Client) Flush(ctx context.Context, name string) error {
 	_, err := call[none](ctx, c, "flush", fileRequest{name})

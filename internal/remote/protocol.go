@@ -27,7 +27,7 @@ import (
 )
 
 // Version is the version of the protocol. Both sides must have the same one.
-const Version = "3"
+const Version = "4"
 
 const (
 	versionHeader = "Tare-Protocol"

@@ -59,6 +59,9 @@ func NewServer(r runner.Runner, token string) (*Server, error) {
 	handle(s, "listening", maxCall, func(ctx context.Context, in addrRequest) (string, error) { return r.Listening(ctx, in.Addr) })
 	handle(s, "java", maxCall, func(ctx context.Context, in fileRequest) (runner.Java, error) { return r.FindJava(ctx, in.Name) })
 	handle(s, "file", maxCall, func(ctx context.Context, in fileRequest) (runner.File, error) { return r.File(ctx, in.Name) })
+	handle(s, "class-path", maxCall, func(ctx context.Context, q runner.ClassPathQuery) (runner.ClassPath, error) {
+		return r.ClassPath(ctx, q)
+	})
 	handle(s, "flush", maxCall, func(ctx context.Context, in fileRequest) (none, error) { return none{}, r.Flush(ctx, in.Name) })
 	handle(s, "remove", maxCall, func(ctx context.Context, in fileRequest) (none, error) { return none{}, r.Remove(ctx, in.Name) })
 	handle(s, "extract", maxCall, func(ctx context.Context, in extractRequest) (string, error) { return r.Extract(ctx, in.Jar, in.Folder) })

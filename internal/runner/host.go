@@ -42,6 +42,8 @@ type Host interface {
 	// File describes a file or folder; the error wraps fs.ErrNotExist where
 	// there is none.
 	File(ctx context.Context, name string) (File, error)
+	// ClassPath looks into the jars and folders of a class path.
+	ClassPath(ctx context.Context, q ClassPathQuery) (ClassPath, error)
 	// Flush writes a file to its disk: dirty pages cannot be dropped from the
 	// page cache, and the next process would not be charged for them.
 	Flush(ctx context.Context, name string) error
