@@ -215,14 +215,11 @@ func runFit(ctx context.Context, stdout, stderr io.Writer, args []string, o fitO
 		return nil, err
 	}
 	defer folders.close(stderr)
-	unshare, err := shareFolder(ctx, &c)
+	unshare, err := shareAndSurvey(ctx, &c)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, unshare()) }()
-	if err := c.Survey(ctx); err != nil {
-		return nil, err
-	}
 	if err := h.begin(ctx, &c, stderr); err != nil {
 		return nil, err
 	}
