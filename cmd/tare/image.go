@@ -319,7 +319,7 @@ func shareFolder(ctx context.Context, c *fit.Config) (done func() error, err err
 	if !ok {
 		return func() error { return nil }, nil
 	}
-	d.Bind(docker.Bind{Source: c.ArchiveDir, Target: fit.InImage})
+	d.Share(c.ArchiveDir, fit.InImage, c.Image.UID, c.Image.GID)
 	if c.Image.Jar == "" {
 		return func() error { return nil }, nil
 	}

@@ -51,6 +51,14 @@ func (r *Runner) Flush(context.Context, string) error { return nil }
 // Remove has nothing to remove.
 func (r *Runner) Remove(context.Context, string) error { return nil }
 
+// OpenTraining cannot be done: what a pod writes goes with it.
+func (r *Runner) OpenTraining(_ context.Context, file string) (string, error) {
+	return "", fmt.Errorf("class archive %s: %w", file, errInPod)
+}
+
+// TakeTrained has nothing to take.
+func (r *Runner) TakeTrained(context.Context, string) error { return nil }
+
 // Extract cannot be done.
 func (r *Runner) Extract(_ context.Context, jar, _ string) (string, error) {
 	return "", fmt.Errorf("jar %s: %w", jar, errInPod)

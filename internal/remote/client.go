@@ -194,6 +194,17 @@ func (c *Client) Remove(ctx context.Context, name string) error {
 	return err
 }
 
+// OpenTraining readies the place of a file where the agent is.
+func (c *Client) OpenTraining(ctx context.Context, file string) (string, error) {
+	return call[string](ctx, c, "open-training", fileRequest{file})
+}
+
+// TakeTrained takes what a training run wrote where the agent is.
+func (c *Client) TakeTrained(ctx context.Context, file string) error {
+	_, err := call[none](ctx, c, "take-trained", fileRequest{file})
+	return err
+}
+
 // Extract takes a jar apart where the agent is.
 func (c *Client) Extract(ctx context.Context, jar, dir string) (string, error) {
 	return call[string](ctx, c, "extract", extractRequest{jar, dir})

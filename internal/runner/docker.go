@@ -53,6 +53,7 @@ type Docker struct {
 	image  docker.Image
 	binds  []docker.Bind
 	copies map[string]string // files of the image, and what CopyOut made of them
+	shared sharedFolder
 	run    docker.Run
 	self   string
 	inside *inside // nil: not in a container of the engine
@@ -135,7 +136,7 @@ func (d *Docker) Prepare(ctx context.Context) error {
 // Of is a runner as this one for another image of the engine.
 func (d *Docker) Of(ctx context.Context, image string) (*Docker, error) {
 	of := *d
-	of.binds, of.copies = nil, nil
+	of.binds, of.copies, of.shared = nil, nil, sharedFolder{}
 	var err error
 	of.image, err = d.engine.Image(ctx, image)
 	return &of, err
