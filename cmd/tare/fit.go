@@ -210,15 +210,12 @@ func runFit(ctx context.Context, stdout, stderr io.Writer, args []string, o fitO
 	if closer, ok := c.Runner.(io.Closer); ok {
 		defer closer.Close()
 	}
-	if err := c.Survey(ctx); err != nil {
-		return nil, err
-	}
 	folders, err := openFolders(&c, o, h)
 	if err != nil {
 		return nil, err
 	}
 	defer folders.close(stderr)
-	unshare, err := shareFolder(ctx, &c)
+	unshare, err := shareAndSurvey(ctx, &c)
 	if err != nil {
 		return nil, err
 	}

@@ -206,7 +206,7 @@ func (h *history) begin(ctx context.Context, c *fit.Config, stderr io.Writer) er
 		fmt.Fprintf(stderr, "removed the %d oldest fits from the history, up to fit %d: it keeps the last %d, and at most %d MiB\n",
 			len(deleted), deleted[len(deleted)-1], store.DefaultBound.Fits, store.DefaultBound.Bytes/report.MiB)
 	}
-	plan, err := fit.NewPlan(*c)
+	plan, err := fit.NewPlan(ctx, *c)
 	if err != nil {
 		return err
 	}

@@ -3,13 +3,17 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"io"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 
+	"tare.dev/tare/internal/fit"
 	"tare.dev/tare/internal/report"
+	"tare.dev/tare/internal/testkit/bootjartest"
 	"tare.dev/tare/internal/testkit/dockertest"
 	"tare.dev/tare/internal/testkit/jvmtest"
 	"tare.dev/tare/internal/testkit/polltest"
@@ -84,6 +88,34 @@ func TestFitInImage(t *testing.T) {
 	_, shown, errs := fitRun(t.Context(), []string{"show", strconv.Itoa(list.Fits[0].ID)})
 	if !strings.Contains(shown, "tare/shop:1 --port "+port) || !strings.Contains(shown, "docker run -m ") || strings.Contains(shown, "on this machine\n") {
 		t.Errorf("%s%s", shown, errs)
+	}
+	noContainers(t, e)
+	surveyOfImage(t, e)
+}
+
+// surveyOfImage checks that a fit sees the jars in the jar of an image, and the files
+// of properties.
+func surveyOfImage(t *testing.T, e *dockertest.Engine) {
+	t.Helper()
+	files := sysinfoFiles(t)
+	app := filepath.Join(t.TempDir(), "boot.jar")
+	bootjartest.Write(t, app, files["/app/sysinfo.jar"], map[string]string{"BOOT-INF/classes/application.yml": "a: 1\n"})
+	files["/app/boot.jar"] = app
+	importFiles(t, e, "tare/boot:1", files, `ENTRYPOINT ["java","-jar","boot.jar"]`)
+	c := fit.Config{Levers: fit.Levers, ArchiveDir: t.TempDir()}
+	o := fitOptions{image: "tare/boot:1"}
+	if err := o.applicationInImage(t.Context(), &c, nil, nil, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	done, err := shareAndSurvey(t.Context(), &c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !c.NestedJars || len(c.ClassPath.Texts) != 2 || c.ClassPath.Texts["/app/boot.jar!/BOOT-INF/classes/application.yml"] == nil {
+		t.Errorf("holds jars: %v, texts %q", c.NestedJars, c.ClassPath.Texts)
+	}
+	if err := done(); err != nil {
+		t.Error(err)
 	}
 	noContainers(t, e)
 }

@@ -298,6 +298,19 @@ func (o fitOptions) applicationInImage(ctx context.Context, c *fit.Config, args 
 	return nil
 }
 
+// shareAndSurvey shares the folder of a fit with its containers, and then surveys: what
+// the application's jar in an image holds is seen in the copy of it. The caller calls
+// done when the fit has ended.
+func shareAndSurvey(ctx context.Context, c *fit.Config) (done func() error, err error) {
+	if done, err = shareFolder(ctx, c); err != nil {
+		return nil, err
+	}
+	if err := c.Survey(ctx); err != nil {
+		return nil, errors.Join(err, done())
+	}
+	return done, nil
+}
+
 // shareFolder gives the containers of a fit its folder of archives, and the fit a copy
 // of the application's jar, where that holds jars: it is taken apart here. The caller
 // calls done when the fit has ended.
@@ -306,7 +319,7 @@ func shareFolder(ctx context.Context, c *fit.Config) (done func() error, err err
 	if !ok {
 		return func() error { return nil }, nil
 	}
-	d.Bind(docker.Bind{Source: c.ArchiveDir, Target: fit.InImage})
+	d.Share(c.ArchiveDir, fit.InImage, c.Image.UID, c.Image.GID)
 	if c.Image.Jar == "" {
 		return func() error { return nil }, nil
 	}
@@ -323,6 +336,5 @@ func shareFolder(ctx context.Context, c *fit.Config) (done func() error, err err
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("the application's jar: %w", err), done())
 	}
-	c.Image.Jar = jar
 	return done, nil
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
 
-	"tare.dev/tare/internal/jarfile"
 	"tare.dev/tare/internal/jvmopts"
 )
 
@@ -56,30 +55,26 @@ func plain(name string) string {
 var otherSources = []string{"spring.config.location", "spring.config.additional-location", "spring.config.import", "spring.config.name", "spring.cloud.config.uri",
 	"quarkus.config.locations", "smallrye.config.locations", "micronaut.config.files"}
 
-// application looks at the class path, the command line, the environment, and the
-// files of properties in the application's jar and beside it. Of an image it sees the
-// copy of the jar that there is.
-func (c Config) application() Application {
-	a := Application{Set: map[string]string{}}
-	var paths, folders []string
-	if c.Image != nil {
-		if c.Image.Jar != "" {
-			paths = []string{c.Image.Jar}
-		}
-	} else {
-		paths, folders = c.files(c.Command, c.Dir), []string{c.Dir}
-	}
+// needs are the classes of all levers' Needs.
+func (c Config) needs() []string {
 	var classes []string
 	for _, l := range c.Levers {
 		for _, n := range l.Needs {
 			classes = append(classes, strings.Split(n, "|")...)
 		}
 	}
-	if len(classes) == 0 {
+	return classes
+}
+
+// application looks at the class path, as Survey found it, with the files of
+// properties in there and beside it, the command line, and the environment.
+func (c Config) application() Application {
+	a := Application{Set: map[string]string{}}
+	if len(c.needs()) == 0 {
 		return a
 	}
-	a.Classes = jarfile.Holds(paths, classes)
-	for file, text := range jarfile.Texts(slices.Concat(paths, folders), configures) {
+	a.Classes = c.ClassPath.Holds
+	for file, text := range c.ClassPath.Texts {
 		a.file(file, text)
 	}
 	for _, e := range c.Env {
@@ -119,13 +114,17 @@ func (a *Application) option(o jvmopts.Option) {
 	}
 }
 
-// configures says that a file holds properties of an application: those of Spring
-// Boot (its reference, "External Application Properties"), Quarkus and Micronaut.
-func configures(base string) bool {
-	ext := path.Ext(base)
-	stem := strings.TrimSuffix(base, ext)
-	return slices.Contains([]string{".properties", ".yml", ".yaml"}, ext) &&
-		(stem == "application" || stem == "bootstrap" || strings.HasPrefix(stem, "application-") || strings.HasPrefix(stem, "bootstrap-"))
+// configures are patterns of the files that hold properties of an application: those
+// of Spring Boot (its reference, "External Application Properties"), Quarkus and
+// Micronaut.
+func configures() []string {
+	var patterns []string
+	for _, stem := range []string{"application", "application-*", "bootstrap", "bootstrap-*"} {
+		for _, ext := range []string{".properties", ".yml", ".yaml"} {
+			patterns = append(patterns, stem+ext)
+		}
+	}
+	return patterns
 }
 
 func (a *Application) file(name string, text []byte) {

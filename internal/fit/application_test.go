@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"tare.dev/tare/internal/jvmopts"
+	"tare.dev/tare/internal/runner"
+	"tare.dev/tare/internal/testkit/runnertest"
 )
 
 func tomcatLever() Lever {
@@ -89,11 +91,14 @@ func TestUsersPropertiesCloseLevers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		config := Config{Command: command, Given: given, Env: c.env, Dir: t.TempDir(), Levers: Levers, CPUs: 1.5}
+		config := Config{Runner: runnertest.OnlyHost(runner.ThisHost()), Command: command, Given: given, Env: c.env, Dir: t.TempDir(), Levers: Levers, CPUs: 1.5}
 		if !c.notAllowed {
 			config.Allow = []Mark{Framework}
 		}
 		config.Java.Version = "25.0.3"
+		if err := config.surveyClassPath(t.Context()); err != nil {
+			t.Fatal(err)
+		}
 		open, ok, reason := tomcatLever().open(config.Search(nil).Facts)
 		if ok != (c.closed == "") || !strings.Contains(reason, c.closed) {
 			t.Errorf("%s: open %v, %q; want %q", name, ok, reason, c.closed)
@@ -124,9 +129,12 @@ func TestFrameworksAreFoundByTheirClasses(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		config := Config{Command: command, Dir: dir, Levers: Levers}
+		config := Config{Runner: runnertest.OnlyHost(runner.ThisHost()), Command: command, Dir: dir, Levers: Levers}
 		config.Java.Version = "17.0.15"
 		config.Allow = []Mark{Framework}
+		if err := config.surveyClassPath(t.Context()); err != nil {
+			t.Fatal(err)
+		}
 		if _, ok, reason := tomcatLever().open(config.Search(nil).Facts); ok != want {
 			t.Errorf("%s: %v %s", path, ok, reason)
 		}

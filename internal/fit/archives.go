@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"tare.dev/tare/internal/bootjar"
+	"tare.dev/tare/internal/runner"
 	"tare.dev/tare/internal/trial"
 )
 
@@ -23,17 +24,15 @@ type trained struct{ file, option string }
 // order, for only then the JVM writes its archive.
 func (t *trier) Train(ctx context.Context, s Setup, option string) (string, error) {
 	file := t.config.archiveFile(option)
-	if err := t.config.Runner.Remove(ctx, file); err != nil {
-		return "", fmt.Errorf("class archive of an earlier run: %w", err)
+	writes, err := t.config.Runner.OpenTraining(ctx, file)
+	if err != nil {
+		return "", fmt.Errorf("place for a class archive: %w", err)
 	}
 	t.archives = append(t.archives, trained{file, option})
-	writes, err := file, error(nil)
-	if t.config.Image != nil {
-		if writes, err = t.config.openTraining(file); err != nil {
-			return "", fmt.Errorf("folder for a class archive: %w", err)
-		}
+	spec, err := t.spec(ctx, s.plus(Setup{Options: []string{strings.ReplaceAll(option, "{archive}", writes)}}), t.config.AmpleBytes)
+	if err != nil {
+		return "", err
 	}
-	spec := t.spec(s.plus(Setup{Options: []string{strings.ReplaceAll(option, "{archive}", writes)}}), t.config.AmpleBytes)
 	spec.StopGrace = TrainGrace
 	if spec.LogFile, err = t.config.reserve(trainingLog); err != nil {
 		return "", err
@@ -42,10 +41,12 @@ func (t *trier) Train(ctx context.Context, s Setup, option string) (string, erro
 	if err != nil {
 		return "", err
 	}
-	if t.config.Image != nil {
-		if err := t.config.takeTrained(file); err != nil {
-			return "", fmt.Errorf("class archive: %w", err)
-		}
+	err = t.config.Runner.TakeTrained(ctx, file)
+	if errors.Is(err, runner.ErrNotWritten) {
+		return "", fmt.Errorf("%w: %w", ErrNoArchive, err)
+	}
+	if err != nil {
+		return "", fmt.Errorf("class archive: %w", err)
 	}
 	made, err := t.config.Runner.File(ctx, file)
 	if err != nil || made.Bytes == 0 {

@@ -1,6 +1,8 @@
 package fit
 
 import (
+	"context"
+	"fmt"
 	"math"
 	"path/filepath"
 	"slices"
@@ -8,7 +10,6 @@ import (
 	"time"
 
 	"tare.dev/tare/internal/docker"
-	"tare.dev/tare/internal/jarfile"
 	"tare.dev/tare/internal/jvmopts"
 	"tare.dev/tare/internal/linux"
 	"tare.dev/tare/internal/load"
@@ -33,6 +34,9 @@ type Config struct {
 	Machine        Machine
 	ReadAheadBytes int64
 	NestedJars     bool
+	// ClassPath is what of the application's class path decides which levers there
+	// are; Survey finds it.
+	ClassPath runner.ClassPath
 	// Env is the application's environment, Dir its folder. AddedEnv is the
 	// part of it that was given for this application.
 	Env      []string
@@ -91,7 +95,7 @@ type Image struct {
 	Compose *Compose `json:",omitempty"`
 	// UID and GID are those that its containers run as.
 	UID, GID int `json:",omitempty"`
-	// Jar is a copy on this machine of the application's jar, where that holds
+	// Jar is the application's jar in the image, links resolved, where that holds
 	// jars; else "".
 	Jar string `json:"-"`
 }
@@ -163,7 +167,7 @@ func (c Config) processors() float64 {
 // Work is what each trial has to do.
 func (c Config) Work() trial.Work { return trial.Work{Measured: c.Requests, Due: c.Requests > 0} }
 
-// jarPath is the application's jar on this machine, or "".
+// jarPath is the application's jar where the trials run, or "".
 func (c Config) jarPath() string {
 	if c.Image != nil {
 		return c.Image.Jar
@@ -198,17 +202,31 @@ func (c Config) started(s Setup) (args, env []string) {
 	return s.Command(command), env
 }
 
-// files are the files that a command starts from, in the folder dir: those that it
-// names, and on this machine those that they name.
-func (c Config) files(command jvmopts.Command, dir string) []string {
+// dir is the folder that the application starts in.
+func (c Config) dir() string {
+	if c.Image != nil {
+		return c.Image.Dir
+	}
+	return c.Dir
+}
+
+// paths are the files that a command names to start from.
+func (c Config) paths(command jvmopts.Command) []string {
 	files := command.Files()
 	for i, f := range files {
 		if !filepath.IsAbs(f) {
-			files[i] = filepath.Join(dir, f)
+			files[i] = filepath.Join(c.dir(), f)
 		}
 	}
-	if c.Image != nil {
-		return files
+	return files
+}
+
+// files are the files that a command starts from: those that it names, and those that
+// they name, as far as the runner knows.
+func (c Config) files(ctx context.Context, command jvmopts.Command) ([]string, error) {
+	found, err := c.Runner.ClassPath(ctx, runner.ClassPathQuery{Paths: c.paths(command)})
+	if err != nil {
+		return nil, fmt.Errorf("class path: %w", err)
 	}
-	return jarfile.Closure(files)
+	return found.Files, nil
 }

@@ -40,7 +40,7 @@ func TestOptionsReachTheJVM(t *testing.T) {
 // A plan is of the image that it was made with, and can be read again.
 func TestPlanOfAnImage(t *testing.T) {
 	c := Config{Command: CommandOf([]string{"/start.sh"}), Job: true, Image: &Image{Name: "shop:1", ID: "sha256:a", ByVariable: true}}
-	p, err := NewPlan(c)
+	p, err := NewPlan(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}

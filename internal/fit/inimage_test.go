@@ -1,7 +1,6 @@
 package fit
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -66,7 +65,7 @@ func TestTrainInImage(t *testing.T) {
 func trainingConfig(t *testing.T, d *runner.Docker) Config {
 	t.Helper()
 	dir := t.TempDir() // as deep as the folder's own parents, which need not be open to the image's user
-	d.Bind(docker.Bind{Source: dir, Target: InImage})
+	d.Share(dir, InImage, 1234, 5678)
 	command, err := jvmopts.Parse([]string{"java", "-jar", "/app/sysinfo.jar", "--port", strconv.Itoa(jvmtest.FreePort(t))})
 	if err != nil {
 		t.Fatal(err)
@@ -87,7 +86,11 @@ func startsWithArchive(t *testing.T, d *runner.Docker, c Config, file string) st
 		options = []string{"-XX:AOTCache=" + file, "-XX:AOTMode=on"}
 	}
 	tr := trier{config: c}
-	r, err := trial.Run(t.Context(), d, tr.spec(Setup{Options: append(options, "-Xmx64m", "-XX:+UseSerialGC")}, c.AmpleBytes))
+	spec, err := tr.spec(t.Context(), Setup{Options: append(options, "-Xmx64m", "-XX:+UseSerialGC")}, c.AmpleBytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := trial.Run(t.Context(), d, spec)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,37 +98,4 @@ func startsWithArchive(t *testing.T, d *runner.Docker, c Config, file string) st
 		return strings.Join(r.Log, "\n")
 	}
 	return ""
-}
-
-// What a container left under the name of an archive is taken only where it is a
-// file: a link would have this process read another.
-func TestTakeTrained(t *testing.T) {
-	secret := filepath.Join(t.TempDir(), "secret")
-	if err := os.WriteFile(secret, []byte("secret"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for name, make := range map[string]func(string) error{
-		"a link":   func(file string) error { return os.Symlink(secret, file) },
-		"a folder": func(file string) error { return os.Mkdir(file, 0o755) },
-		"nothing":  func(string) error { return nil },
-		"a file":   func(file string) error { return os.WriteFile(file, []byte("archive"), 0o600) },
-	} {
-		c := Config{Image: &Image{}, ArchiveDir: t.TempDir()}
-		file := c.archiveFile("-XX:ArchiveClassesAtExit={archive}")
-		inside, err := c.openTraining(file)
-		if err != nil || inside != "/tare/trained/app.jsa" {
-			t.Fatal(inside, err)
-		}
-		if err := make(c.outside(inside)); err != nil {
-			t.Fatal(err)
-		}
-		err = c.takeTrained(file)
-		_, missing := os.Lstat(file)
-		if refused := name == "a link" || name == "a folder"; errors.Is(err, ErrNoArchive) != refused || (missing == nil) != (name == "a file") {
-			t.Errorf("%s: %v; %v", name, err, missing)
-		}
-		if _, err := os.Lstat(filepath.Join(c.ArchiveDir, trainedDir)); !errors.Is(err, os.ErrNotExist) {
-			t.Errorf("%s: the folder is left: %v", name, err)
-		}
-	}
 }

@@ -93,7 +93,7 @@ func (r *Recorder) Train(ctx context.Context, s Setup, option string) (string, e
 		if t.Failure != "" {
 			return "", fmt.Errorf("%w: %s", ErrNoArchive, t.Failure)
 		}
-		if sum, err := fileDigest(r.config.outside(t.File)); err == nil && sum == t.Digest {
+		if sum, err := fileDigest(ctx, r.config.Runner, r.config.outside(t.File)); err == nil && sum == t.Digest {
 			r.archives = append(r.archives, trained{r.config.outside(t.File), option})
 			return t.File, nil
 		}
@@ -112,7 +112,7 @@ func (r *Recorder) Train(ctx context.Context, s Setup, option string) (string, e
 	}
 	if file != "" {
 		var digestErr error
-		if t.Digest, digestErr = fileDigest(r.config.outside(file)); digestErr != nil {
+		if t.Digest, digestErr = fileDigest(ctx, r.config.Runner, r.config.outside(file)); digestErr != nil {
 			return "", fmt.Errorf("class archive: %w", digestErr)
 		}
 	}

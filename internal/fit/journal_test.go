@@ -16,6 +16,8 @@ import (
 
 	"tare.dev/tare/internal/jvmopts"
 	"tare.dev/tare/internal/load"
+	"tare.dev/tare/internal/runner"
+	"tare.dev/tare/internal/testkit/runnertest"
 	"tare.dev/tare/internal/trial"
 )
 
@@ -91,7 +93,7 @@ func TestSearchGoesOnAnywhere(t *testing.T) {
 		for err = errCut; errors.Is(err, errCut); {
 			app := application()
 			s := app.search()
-			s.Trier = NewRecorder(&cutting{app, cut + 1}, Config{Journal: m, ArchiveDir: "/archive"})
+			s.Trier = NewRecorder(&cutting{app, cut + 1}, Config{Runner: runnertest.OnlyHost(runner.ThisHost()), Journal: m, ArchiveDir: "/archive"})
 			got, err = s.Run(t.Context())
 			made += app.trials
 		}
@@ -127,11 +129,11 @@ func TestRecorderTakesArchives(t *testing.T) {
 	if err := os.WriteFile(file, []byte("archive"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	sum, err := fileDigest(file)
+	sum, err := fileDigest(t.Context(), runner.ThisHost(), file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &Recorder{past: []Step{
+	r := &Recorder{config: Config{Runner: runnertest.OnlyHost(runner.ThisHost())}, past: []Step{
 		{Training: &Training{Option: "-XX:X={archive}", File: file, Digest: sum}},
 		{Training: &Training{Option: "-XX:X={archive}", Failure: "it wrote none"}}}}
 	if got, err := r.Train(t.Context(), Setup{}, "-XX:X={archive}"); err != nil || got != file || len(r.archives) != 1 {
@@ -180,11 +182,11 @@ func TestPlanDifferences(t *testing.T) {
 		t.Fatal(err)
 	}
 	config := func() Config {
-		return Config{Command: jvmopts.Command{Java: "java", Main: []string{"-jar", "app.jar"}}, Java: Java{Version: "17.0.15", Home: "/jdk"}, Dir: dir,
+		return Config{Runner: runnertest.OnlyHost(runner.ThisHost()), Command: jvmopts.Command{Java: "java", Main: []string{"-jar", "app.jar"}}, Java: Java{Version: "17.0.15", Home: "/jdk"}, Dir: dir,
 			Env: []string{"SHELL=/bin/sh", "TOKEN=secret", "JAVA_TOOL_OPTIONS=-Xss1m"}, SLO: slo, Ready: ready, Levers: Levers, AmpleBytes: 512 * mib,
 			Load: post("x", 0), Duration: time.Second}
 	}
-	base, err := NewPlan(config())
+	base, err := NewPlan(t.Context(), config())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -212,7 +214,7 @@ func TestPlanDifferences(t *testing.T) {
 			write("one")
 			c := config()
 			tt.change(&c)
-			now, err := NewPlan(c)
+			now, err := NewPlan(t.Context(), c)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -236,9 +238,9 @@ func TestEndingIsTheResult(t *testing.T) {
 	}
 	slo, _ := trial.ParseSLO(trial.DefaultSLO)
 	ready, _ := trial.ParseReady("tcp:8080")
-	c := Config{Command: jvmopts.Command{Java: "java", Options: []string{"-Xss1m"}, Main: []string{"-jar", "app.jar"}, Args: []string{"x"}}, SLO: slo, Ready: ready}
+	c := Config{Runner: runnertest.OnlyHost(runner.ThisHost()), Command: jvmopts.Command{Java: "java", Options: []string{"-Xss1m"}, Main: []string{"-jar", "app.jar"}, Args: []string{"x"}}, SLO: slo, Ready: ready}
 	r := &Result{Found: *found, Config: c.record(), Took: time.Minute, Warnings: []string{"w"}}
-	p, err := NewPlan(c)
+	p, err := NewPlan(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package fit
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"tare.dev/tare/internal/runner"
 )
@@ -25,6 +26,9 @@ func (c *Config) Survey(ctx context.Context) error {
 		app, err := c.Runner.File(ctx, jar)
 		c.NestedJars = err == nil && app.NestedJars
 	}
+	if err := c.surveyClassPath(ctx); err != nil {
+		return err
+	}
 	if c.Image != nil {
 		return nil // what disk an image lies on is not known
 	}
@@ -33,5 +37,21 @@ func (c *Config) Survey(ctx context.Context) error {
 		return fmt.Errorf("java launcher: %w", err)
 	}
 	c.ReadAheadBytes = launcher.ReadAheadBytes
+	return nil
+}
+
+// surveyClassPath asks for what the levers need to know of the class path.
+func (c *Config) surveyClassPath(ctx context.Context) error {
+	q := runner.ClassPathQuery{Paths: c.paths(c.Command), Folders: []string{c.dir()}, Entries: c.needs(), Texts: configures()}
+	if len(q.Entries) == 0 {
+		return nil
+	}
+	if jar := c.jarPath(); jar != "" && !slices.Contains(q.Paths, jar) {
+		q.Paths = append(q.Paths, jar) // of an image, where a link names it
+	}
+	var err error
+	if c.ClassPath, err = c.Runner.ClassPath(ctx, q); err != nil {
+		return fmt.Errorf("class path: %w", err)
+	}
 	return nil
 }

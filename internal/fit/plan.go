@@ -73,9 +73,8 @@ type PlannedLoad struct {
 	Digest string
 }
 
-// NewPlan is the plan of a fit on this machine. It reads the application's
-// files.
-func NewPlan(c Config) (Plan, error) {
+// NewPlan is the plan of a fit. The runner reads the application's files.
+func NewPlan(ctx context.Context, c Config) (Plan, error) {
 	r := c.record()
 	p := Plan{Command: r.Command.With(), CommandDigest: load.Digest(c.Command.With()), Image: c.Image, Java: c.Java, Dir: c.Dir, Env: r.Env, EnvDigest: load.Digest(decidingEnv(c)),
 		CPUs: c.CPUs, Cpuset: c.Cpuset, Ready: c.Ready.String(), ReadyTimeout: c.ReadyTimeout, Job: c.Job, SLO: c.SLO.String(), Load: PlannedLoad{Description: r.Load, Digest: loadDigest(c.Load.Loader)},
@@ -89,14 +88,17 @@ func NewPlan(c Config) (Plan, error) {
 	if c.Image != nil {
 		return p, nil
 	}
-	files := c.files(c.Command, c.Dir)
+	files, err := c.files(ctx, c.Command)
+	if err != nil {
+		return p, err
+	}
 	for _, o := range c.Command.Options {
 		if file, ok := strings.CutPrefix(o, "@"); ok {
 			files = append(files, c.path(file))
 		}
 	}
 	for _, path := range files {
-		sum, err := fileDigest(path)
+		sum, err := fileDigest(ctx, c.Runner, path)
 		if err != nil {
 			return p, fmt.Errorf("file of the application: %w", err)
 		}
@@ -137,8 +139,8 @@ func loadDigest(l load.Loader) string {
 }
 
 // fileDigest is the Digest of a File.
-func fileDigest(name string) (string, error) {
-	f, err := runner.ThisHost().File(context.Background(), name)
+func fileDigest(ctx context.Context, h runner.Host, name string) (string, error) {
+	f, err := h.File(ctx, name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"tare.dev/tare/internal/jvmopts"
+	"tare.dev/tare/internal/runner"
+	"tare.dev/tare/internal/testkit/runnertest"
 	"tare.dev/tare/internal/trial"
 )
 
@@ -33,24 +35,24 @@ func TestFilesOfTheManifestCount(t *testing.T) {
 	if err := errors.Join(err, z.Close(), f.Close()); err != nil {
 		t.Fatal(err)
 	}
-	c := Config{Dir: dir, Java: Java{Path: "/jdk/bin/java"}}
+	c := Config{Runner: runnertest.OnlyHost(runner.ThisHost()), Dir: dir, Java: Java{Path: "/jdk/bin/java"}}
 	if c.Command, err = jvmopts.Parse([]string{"java", "-jar", "run.jar"}); err != nil {
 		t.Fatal(err)
 	}
 	if c.SLO, err = trial.ParseSLO(trial.DefaultStartSLO); err != nil {
 		t.Fatal(err)
 	}
-	if files := (&trier{config: c}).spec(Setup{}, mib).Files; !slices.Contains(files, lib) {
-		t.Errorf("files of a trial: %q", files)
+	if spec, err := (&trier{config: c}).spec(t.Context(), Setup{}, mib); err != nil || !slices.Contains(spec.Files, lib) {
+		t.Errorf("files of a trial: %q, %v", spec.Files, err)
 	}
-	before, err := NewPlan(c)
+	before, err := NewPlan(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(lib, []byte("another"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	after, err := NewPlan(c)
+	after, err := NewPlan(t.Context(), c)
 	if d := before.Differences(after); err != nil || len(d) != 1 || !strings.Contains(d[0], "run.jar") {
 		t.Errorf("%q, %v", d, err)
 	}

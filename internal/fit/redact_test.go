@@ -8,6 +8,8 @@ import (
 
 	"tare.dev/tare/internal/jvmopts"
 	"tare.dev/tare/internal/load"
+	"tare.dev/tare/internal/runner"
+	"tare.dev/tare/internal/testkit/runnertest"
 	"tare.dev/tare/internal/trial"
 )
 
@@ -31,7 +33,7 @@ func TestRedact(t *testing.T) {
 // secret is another plan.
 func TestPlanHoldsNoSecrets(t *testing.T) {
 	plan := func(secret string, byCommand bool) (Plan, Record) {
-		c := Config{Dir: t.TempDir(), AddedEnv: []string{"SHOP_TOKEN=" + secret, "COLOR=red"}}
+		c := Config{Runner: runnertest.OnlyHost(runner.ThisHost()), Dir: t.TempDir(), AddedEnv: []string{"SHOP_TOKEN=" + secret, "COLOR=red"}}
 		var errs [3]error
 		c.Command, errs[0] = jvmopts.Parse([]string{"java", "-Ddb.password=" + secret, "-cp", "x", "Main", "--auth-token=" + secret})
 		c.SLO, errs[1] = trial.ParseSLO(trial.DefaultSLO)
@@ -48,7 +50,7 @@ func TestPlanHoldsNoSecrets(t *testing.T) {
 			c.Load = NewLoad(load.Command{Args: []string{"/bin/sh", "-c", "curl --token=" + secret}})
 		}
 		c.Env = append([]string{"LD_SDK_KEY=" + secret, "JAVA_KEYSTORE_PASSWORD=" + secret, "JAVA_TOOL_OPTIONS=-Dpassword=" + secret + " -Xss1m", "LD_PRELOAD=/x.so", "HOME=" + secret}, c.AddedEnv...)
-		p, err := NewPlan(c)
+		p, err := NewPlan(t.Context(), c)
 		if err != nil {
 			t.Fatal(err)
 		}

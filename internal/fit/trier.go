@@ -34,14 +34,16 @@ func NewTrier(c Config) Trier { return &trier{config: c} }
 
 // Try runs one trial.
 func (t *trier) Try(ctx context.Context, a Attempt) (Outcome, error) {
-	spec := t.spec(a.Setup, a.LimitBytes)
+	spec, err := t.spec(ctx, a.Setup, a.LimitBytes)
+	if err != nil {
+		return Outcome{}, err
+	}
 	spec.SLO, spec.Baseline = a.slo(t.config.SLO), a.Baseline
 	a.Limit(&spec)
 	a.sameWork(&spec)
 	a.stress(&spec, t.config.processors())
 	spec.Probe = a.Phase == PhaseBaseline
 	spec.Squeeze = a.Squeeze
-	var err error
 	if spec.LogFile, err = t.config.reserve(trialFile(a.Number, ".log")); err != nil {
 		return Outcome{}, err
 	}
@@ -149,15 +151,14 @@ func (a Attempt) sameWork(spec *trial.Spec) {
 	}
 }
 
-func (t *trier) spec(s Setup, limit int64) trial.Spec {
+func (t *trier) spec(ctx context.Context, s Setup, limit int64) (trial.Spec, error) {
 	c := t.config
 	args, env := c.started(s)
-	dir := c.Dir
-	if c.Image != nil {
-		dir = c.Image.Dir
-	}
 	withAdded, _ := jvmopts.Parse(args)
-	files := c.files(withAdded, dir)
+	files, err := c.files(ctx, withAdded)
+	if err != nil {
+		return trial.Spec{}, err
+	}
 	if s.Jar != "" {
 		files = append(files, filepath.Dir(s.Jar))
 	}
@@ -167,11 +168,11 @@ func (t *trier) spec(s Setup, limit int64) trial.Spec {
 		}
 	}
 	return trial.Spec{
-		Args: args, Env: env, Dir: dir,
+		Args: args, Env: env, Dir: c.dir(),
 		Limits: runner.Limits{MemoryBytes: limit, CPUs: c.CPUs, Cpuset: c.Cpuset},
 		Ready:  c.Ready, ReadyTimeout: c.ReadyTimeout, Job: c.Job, Loader: c.Load.Loader,
 		Warmup: c.Warmup, Duration: c.Duration, Work: c.Work(), JavaHome: c.Java.Home, Files: files, Weigh: c.Weigh, Stage: c.Stage, NoHugePages: s.NoHugePages,
-	}
+	}, nil
 }
 
 // Files in Config.Out.

@@ -40,11 +40,24 @@ func (r *Runner) File(_ context.Context, name string) (runner.File, error) {
 	return runner.File{}, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
 }
 
+// ClassPath knows the names alone: what an image holds is not known before a pod is there.
+func (r *Runner) ClassPath(_ context.Context, q runner.ClassPathQuery) (runner.ClassPath, error) {
+	return runner.ClassPath{Files: q.Paths}, nil
+}
+
 // Flush has nothing to do.
 func (r *Runner) Flush(context.Context, string) error { return nil }
 
 // Remove has nothing to remove.
 func (r *Runner) Remove(context.Context, string) error { return nil }
+
+// OpenTraining cannot be done: what a pod writes goes with it.
+func (r *Runner) OpenTraining(_ context.Context, file string) (string, error) {
+	return "", fmt.Errorf("class archive %s: %w", file, errInPod)
+}
+
+// TakeTrained has nothing to take.
+func (r *Runner) TakeTrained(context.Context, string) error { return nil }
 
 // Extract cannot be done.
 func (r *Runner) Extract(_ context.Context, jar, _ string) (string, error) {

@@ -177,6 +177,11 @@ func (c *Client) File(ctx context.Context, name string) (runner.File, error) {
 	return call[runner.File](ctx, c, "file", fileRequest{name})
 }
 
+// ClassPath looks into the class path where the agent is.
+func (c *Client) ClassPath(ctx context.Context, q runner.ClassPathQuery) (runner.ClassPath, error) {
+	return call[runner.ClassPath](ctx, c, "class-path", q)
+}
+
 // Flush flushes a file where the agent is.
 func (c *Client) Flush(ctx context.Context, name string) error {
 	_, err := call[none](ctx, c, "flush", fileRequest{name})
@@ -186,6 +191,17 @@ func (c *Client) Flush(ctx context.Context, name string) error {
 // Remove removes a file where the agent is.
 func (c *Client) Remove(ctx context.Context, name string) error {
 	_, err := call[none](ctx, c, "remove", fileRequest{name})
+	return err
+}
+
+// OpenTraining readies the place of a file where the agent is.
+func (c *Client) OpenTraining(ctx context.Context, file string) (string, error) {
+	return call[string](ctx, c, "open-training", fileRequest{file})
+}
+
+// TakeTrained takes what a training run wrote where the agent is.
+func (c *Client) TakeTrained(ctx context.Context, file string) error {
+	_, err := call[none](ctx, c, "take-trained", fileRequest{file})
 	return err
 }
 

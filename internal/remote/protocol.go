@@ -27,7 +27,7 @@ import (
 )
 
 // Version is the version of the protocol. Both sides must have the same one.
-const Version = "3"
+const Version = "4"
 
 const (
 	versionHeader = "Tare-Protocol"
@@ -102,7 +102,7 @@ type failure struct {
 // kinds are the errors that callers tell apart.
 var kinds = map[string]error{
 	"unavailable": runner.ErrUnavailable, "exists": runner.ErrExists, "no counters": runner.ErrNoCounters, "closed": os.ErrClosed,
-	"not exist": fs.ErrNotExist, "permission": fs.ErrPermission, "not found": exec.ErrNotFound, "busy": syscall.EBUSY, "layout": bootjar.ErrLayout,
+	"not exist": fs.ErrNotExist, "permission": fs.ErrPermission, "not found": exec.ErrNotFound, "busy": syscall.EBUSY, "layout": bootjar.ErrLayout, "not written": runner.ErrNotWritten,
 	"load target": load.ErrTarget, "canceled": context.Canceled, "deadline": context.DeadlineExceeded,
 }
 

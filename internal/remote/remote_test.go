@@ -254,6 +254,16 @@ func TestHost(t *testing.T) {
 	}
 }
 
+// What a class path holds is told by the agent as it is here.
+func TestClassPath(t *testing.T) {
+	runnertest.ClassPath(t, startAgent(t))
+}
+
+// What a training run wrote is taken by the agent as it is here.
+func TestTrainingThere(t *testing.T) {
+	runnertest.Training(t, startAgent(t), t.TempDir(), func(file string) string { return file })
+}
+
 // A jar is taken apart where the agent is, and what is none is told from a failure.
 func TestExtractThere(t *testing.T) {
 	there, dir := startAgent(t), t.TempDir()

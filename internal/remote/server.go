@@ -59,8 +59,13 @@ func NewServer(r runner.Runner, token string) (*Server, error) {
 	handle(s, "listening", maxCall, func(ctx context.Context, in addrRequest) (string, error) { return r.Listening(ctx, in.Addr) })
 	handle(s, "java", maxCall, func(ctx context.Context, in fileRequest) (runner.Java, error) { return r.FindJava(ctx, in.Name) })
 	handle(s, "file", maxCall, func(ctx context.Context, in fileRequest) (runner.File, error) { return r.File(ctx, in.Name) })
+	handle(s, "class-path", maxCall, func(ctx context.Context, q runner.ClassPathQuery) (runner.ClassPath, error) {
+		return r.ClassPath(ctx, q)
+	})
 	handle(s, "flush", maxCall, func(ctx context.Context, in fileRequest) (none, error) { return none{}, r.Flush(ctx, in.Name) })
 	handle(s, "remove", maxCall, func(ctx context.Context, in fileRequest) (none, error) { return none{}, r.Remove(ctx, in.Name) })
+	handle(s, "open-training", maxCall, func(ctx context.Context, in fileRequest) (string, error) { return r.OpenTraining(ctx, in.Name) })
+	handle(s, "take-trained", maxCall, func(ctx context.Context, in fileRequest) (none, error) { return none{}, r.TakeTrained(ctx, in.Name) })
 	handle(s, "extract", maxCall, func(ctx context.Context, in extractRequest) (string, error) { return r.Extract(ctx, in.Jar, in.Folder) })
 	handle(s, "sweep", maxCall, func(ctx context.Context, _ none) ([]string, error) { return r.Sweep(ctx) })
 	s.handleProcesses()

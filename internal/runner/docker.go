@@ -52,6 +52,8 @@ type Docker struct {
 	engine *docker.Engine
 	image  docker.Image
 	binds  []docker.Bind
+	copies map[string]string // files of the image, and what CopyOut made of them
+	shared sharedFolder
 	run    docker.Run
 	self   string
 	inside *inside // nil: not in a container of the engine
@@ -134,7 +136,7 @@ func (d *Docker) Prepare(ctx context.Context) error {
 // Of is a runner as this one for another image of the engine.
 func (d *Docker) Of(ctx context.Context, image string) (*Docker, error) {
 	of := *d
-	of.binds = nil
+	of.binds, of.copies, of.shared = nil, nil, sharedFolder{}
 	var err error
 	of.image, err = d.engine.Image(ctx, image)
 	return &of, err
@@ -148,7 +150,8 @@ func (d *Docker) Owned() (name string, labels map[string]string) {
 }
 
 // CopyOut copies a file of the image, which may not be a link, to a file of this
-// machine.
+// machine. From now on ClassPath, File and Extract know what the file of the image
+// holds.
 func (d *Docker) CopyOut(ctx context.Context, path, to string) (err error) {
 	name, labels := d.Owned()
 	id, err := d.engine.Create(context.WithoutCancel(ctx), docker.Spec{Name: name, Image: d.image.ID, Entrypoint: []string{InContainer}, Labels: labels})
@@ -174,7 +177,13 @@ func (d *Docker) CopyOut(ctx context.Context, path, to string) (err error) {
 		return err
 	}
 	_, err = io.Copy(f, t)
-	return also(err, f.Close())
+	if err = also(err, f.Close()); err == nil {
+		if d.copies == nil {
+			d.copies = map[string]string{}
+		}
+		d.copies[path] = to
+	}
+	return err
 }
 
 // Start starts the process of the spec in a fresh container.

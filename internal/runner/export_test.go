@@ -87,3 +87,8 @@ func ForeignDocker(d *Docker) string {
 }
 
 func NextDocker(d *Docker) string { return d.owner.groupName(sequence.Load() + 1) }
+
+// DockerWithCopy is a Docker runner without an engine, which knows a file of its image.
+func DockerWithCopy(name, copied string) *Docker {
+	return &Docker{copies: map[string]string{name: copied}}
+}

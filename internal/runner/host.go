@@ -42,11 +42,20 @@ type Host interface {
 	// File describes a file or folder; the error wraps fs.ErrNotExist where
 	// there is none.
 	File(ctx context.Context, name string) (File, error)
+	// ClassPath looks into the jars and folders of a class path.
+	ClassPath(ctx context.Context, q ClassPathQuery) (ClassPath, error)
 	// Flush writes a file to its disk: dirty pages cannot be dropped from the
 	// page cache, and the next process would not be charged for them.
 	Flush(ctx context.Context, name string) error
 	// Remove removes a file; that there is none is no error.
 	Remove(ctx context.Context, name string) error
+	// OpenTraining readies the place of a file that a training run is to write, and
+	// returns the path by which the process knows it. An earlier file is removed.
+	OpenTraining(ctx context.Context, file string) (writes string, err error)
+	// TakeTrained takes the file that a training run wrote out of the reach of what
+	// runs there; that there is none is no error. The error wraps ErrNotWritten where
+	// something else is in its place, which is removed.
+	TakeTrained(ctx context.Context, file string) error
 	// Extract takes a jar that holds jars apart, into a folder that holds nothing
 	// yet, and returns the path of the jar to start; see bootjar.Extract. The error
 	// wraps bootjar.ErrLayout where the jar is not of that layout.

@@ -15,8 +15,10 @@ import (
 
 	"tare.dev/tare/internal/fit"
 	"tare.dev/tare/internal/jvmopts"
+	"tare.dev/tare/internal/runner"
 	"tare.dev/tare/internal/store"
 	"tare.dev/tare/internal/testkit/pgtest"
+	"tare.dev/tare/internal/testkit/runnertest"
 	"tare.dev/tare/internal/testkit/storetest"
 	"tare.dev/tare/internal/trial"
 )
@@ -82,7 +84,7 @@ func fitSimulated(file string) error {
 	if err != nil {
 		return err
 	}
-	search := fit.Search{Trier: fit.NewRecorder(simulated{func(n int) { fmt.Println("made", n) }}, fit.Config{Journal: r}), Levers: fit.Levers, AmpleBytes: storetest.Plan().AmpleBytes,
+	search := fit.Search{Trier: fit.NewRecorder(simulated{func(n int) { fmt.Println("made", n) }}, fit.Config{Runner: runnertest.OnlyHost(runner.ThisHost()), Journal: r}), Levers: fit.Levers, AmpleBytes: storetest.Plan().AmpleBytes,
 		Baselines: 3, Confirmations: 3, Facts: fit.Facts{Release: jvmopts.ParseRelease("17.0.15")},
 		Observe: func(e fit.Event) {
 			if e.Outcome != nil {
