@@ -255,11 +255,12 @@ func (c CgroupFS) placeFromAbove(g *Group, h *Hierarchy, mounts []cgroupMount, p
 			continue
 		}
 		point := filepath.Join(c.root, m.point)
-		dirs, err := filepath.Glob(globEscape.Replace(point) + strings.Repeat("/*", levels-up) + globEscape.Replace(rest))
-		if err != nil { // of the pattern
-			continue
+		dirs := []string{point}
+		for range levels - up {
+			dirs = folders(dirs)
 		}
 		for _, dir := range dirs {
+			dir = filepath.Join(dir, rest)
 			if hasProcess(dir, pid) {
 				h.Path = strings.TrimPrefix(dir, point)
 				g.Dirs[""], g.mounts[""] = dir, cgroupMount{version: 2, root: "/", point: point}
@@ -272,7 +273,18 @@ func (c CgroupFS) placeFromAbove(g *Group, h *Hierarchy, mounts []cgroupMount, p
 // maxLevels is how far above the reader's namespace a mount may begin.
 const maxLevels = 16
 
-var globEscape = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`)
+// folders are the folders in all of dirs; of one that cannot be read there are none.
+func folders(dirs []string) (inside []string) {
+	for _, dir := range dirs {
+		entries, _ := os.ReadDir(dir)
+		for _, e := range entries {
+			if e.IsDir() {
+				inside = append(inside, filepath.Join(dir, e.Name()))
+			}
+		}
+	}
+	return inside
+}
 
 // levelsUp cuts the /.. off the begin of a path, and counts them; of "/" nothing is left.
 func levelsUp(path string) (n int, rest string) {
