@@ -48,6 +48,7 @@ test  | mmdebstrap                       | mmdebstrap           | makes the fres
 test  | ruby                             | ruby                 | reads the formula of a release
 test  | gpg                              | gpg                  | signs a release
 test  | curl                             | curl                 | is the load of an image that trains in its build
+test  | systemd-analyze                  | systemd              | reads the units that are deployed
 bench | pmap                             | procps               | is what a weighing is compared with
 bench | mke2fs                           | e2fsprogs            | makes the disk that services are measured on
 bench | losetup                          | mount                | attaches that disk

@@ -82,9 +82,7 @@ Exit codes: 0 there is a verdict, also that it is not known · 1 failure · 2 us
 	f.StringVar(&opts.hsErr, "hs-err", "", "the `file` that the JVM wrote of its crash (default: looked for where it writes it)")
 	f.BoolVar(&opts.last, "last", false, "the JVM that ended last, which is the default")
 	f.DurationVar(&opts.since, "since", 0, "list all that ended in this time")
-	f.BoolVar(&opts.json, "json", false, "write JSON (schema "+autopsy.Schema+")")
-	f.BoolVar(&opts.markdown, "markdown", false, "write Markdown, for an issue or a chat")
-	oneOf(cmd, "json", "markdown")
+	formats(cmd, &opts.json, &opts.markdown, autopsy.Schema)
 	opts.cluster.podFlags(cmd)
 	return cmd
 }

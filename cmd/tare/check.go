@@ -496,10 +496,7 @@ func newCheckTrend() *cobra.Command {
 			return show(cmd.OutOrStdout(), d, markdown)
 		},
 	}
-	cmd.Flags().StringVar(&html, "html", "", "write a page with plots to this `file`, which needs no network")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON (schema "+document.Schema+")")
-	cmd.Flags().BoolVar(&markdown, "markdown", false, "write Markdown")
-	oneOf(cmd, "json", "markdown", "html")
+	withPlots(cmd, &asJSON, &markdown, &html)
 	return cmd
 }
 

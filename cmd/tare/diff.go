@@ -65,9 +65,7 @@ The exit code is 0 whether they differ or not.`,
 			return show(cmd.OutOrStdout(), d.Document(), markdown)
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON (schema "+report.DiffSchema+")")
-	cmd.Flags().BoolVar(&markdown, "markdown", false, "write Markdown, for an issue or a pull request")
-	oneOf(cmd, "json", "markdown")
+	formats(cmd, &asJSON, &markdown, report.DiffSchema)
 	kept.flags(cmd)
 	in.flag(cmd)
 	return cmd

@@ -44,9 +44,7 @@ Nothing is sent to the JVM: no signal, no attach, no safepoint. What ends in
 			return show(cmd.OutOrStdout(), report.Findings(r), markdown)
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON (schema "+doctor.Schema+")")
-	cmd.Flags().BoolVar(&markdown, "markdown", false, "write Markdown, for an issue or a pull request")
-	oneOf(cmd, "json", "markdown")
+	formats(cmd, &asJSON, &markdown, doctor.Schema)
 	in.flag(cmd)
 	return cmd
 }

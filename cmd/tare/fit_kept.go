@@ -49,9 +49,7 @@ func newFitShowCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&file, "store", "", storeHelp)
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON (schema "+report.FitSchema+")")
-	cmd.Flags().BoolVar(&markdown, "markdown", false, "write Markdown, for an issue or a pull request")
-	oneOf(cmd, "json", "markdown")
+	formats(cmd, &asJSON, &markdown, report.FitSchema)
 	return cmd
 }
 

@@ -118,13 +118,6 @@ func newPodCommand(cmd *cobra.Command, schema string, tell func(*footprint.Footp
 	return cmd
 }
 
-// formats are the flags of how a report is written.
-func formats(cmd *cobra.Command, asJSON, markdown *bool, schema string) {
-	cmd.Flags().BoolVar(asJSON, "json", false, "write JSON (schema "+schema+")")
-	cmd.Flags().BoolVar(markdown, "markdown", false, "write Markdown")
-	oneOf(cmd, "json", "markdown")
-}
-
 func newKubeWatchCommand() *cobra.Command {
 	var c cluster
 	var interval time.Duration

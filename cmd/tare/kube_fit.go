@@ -44,6 +44,9 @@ func proven(file string) (*profile.Profile, error) {
 
 func target(text, namespace string) (kubefit.Target, error) {
 	w, name, err := kubeapi.ParseWorkload(text)
+	if err == nil && !w.Changes() {
+		err = fmt.Errorf("%.100q: a fit's answer is for a deployment, statefulset, daemonset or cronjob", text)
+	}
 	if err != nil {
 		return kubefit.Target{}, usageError(err)
 	}

@@ -53,6 +53,7 @@ func TestKubeExitCodes(t *testing.T) {
 		{nil, []string{"kube", "show", "deployment/shop", "--profile", profile}, exitOK, "memory: 128Mi"},
 		{nil, []string{"kube", "show", "deployment/shop", "--profile", profile, "--format", "toml"}, exitUsage, "vpa"},
 		{nil, []string{"kube", "show", "deployment/shop"}, exitUsage, "tare fit --profile"},
+		{nil, []string{"kube", "show", "pod/shop-0", "--profile", profile}, exitUsage, "is for a deployment"},
 		{nil, []string{"kube", "show", "shop", "--profile", profile}, exitUsage, "KIND/NAME"},
 		{nil, []string{"kube", "weigh", "shop-0"}, exitUsage, "KUBECONFIG"},
 		{nil, []string{"kube", "weigh"}, exitUsage, "one pod"},

@@ -124,10 +124,7 @@ func newLabReport() *cobra.Command {
 		},
 	}
 	o.flags(cmd)
-	cmd.Flags().BoolVar(&markdown, "markdown", false, "write Markdown")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON (schema "+document.Schema+")")
-	cmd.Flags().StringVar(&html, "html", "", "write a page with plots to this `file`, which needs no network")
-	oneOf(cmd, "json", "markdown", "html")
+	withPlots(cmd, &asJSON, &markdown, &html)
 	return cmd
 }
 

@@ -62,9 +62,7 @@ name with --container; with several, name one after it.`,
 		},
 	}
 	cmd.Flags().BoolVar(&opts.list, "list", false, "list the JVMs on this machine")
-	cmd.Flags().BoolVar(&opts.json, "json", false, "write JSON (schema "+footprint.Schema+")")
-	cmd.Flags().BoolVar(&opts.markdown, "markdown", false, "write Markdown, for an issue or a pull request")
-	oneOf(cmd, "json", "markdown")
+	formats(cmd, &opts.json, &opts.markdown, footprint.Schema)
 	cmd.Flags().BoolVar(&opts.attach, "attach", false, "attach to the JVM and ask what it tracks and uses")
 	cmd.Flags().BoolVar(&opts.deep, "deep", false, "ask also for objects, metaspace and class loaders, for which the JVM stops")
 	opts.container.flag(cmd)
@@ -102,6 +100,20 @@ func deepCost(t *process.Target, c footprint.Cost) string {
 		heap = "the " + report.Size(c.HeapUsedBytes) + " in use of its heap"
 	}
 	return fmt.Sprintf("tare: process %d stops its %d threads while it goes through %s and %d classes", t.PID, c.Threads, heap, c.Classes)
+}
+
+// formats are the flags of how a report is written.
+func formats(cmd *cobra.Command, asJSON, markdown *bool, schema string) {
+	cmd.Flags().BoolVar(asJSON, "json", false, "write JSON (schema "+schema+")")
+	cmd.Flags().BoolVar(markdown, "markdown", false, "write Markdown, for an issue or a pull request")
+	oneOf(cmd, "json", "markdown")
+}
+
+// withPlots are those of a report with plots, which may be a page as well.
+func withPlots(cmd *cobra.Command, asJSON, markdown *bool, html *string) {
+	formats(cmd, asJSON, markdown, document.Schema)
+	cmd.Flags().StringVar(html, "html", "", "write a page with plots to this `file`, which needs no network")
+	oneOf(cmd, "json", "markdown", "html")
 }
 
 // show writes a document for a terminal, or as Markdown.

@@ -9,9 +9,9 @@ import (
 	"testing"
 
 	"github.com/goccy/go-yaml"
-	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"tare.dev/tare/internal/lab"
+	"tare.dev/tare/internal/testkit/schematest"
 	"tare.dev/tare/internal/yamlfile"
 )
 
@@ -130,18 +130,7 @@ func TestReadSaysWhatIsWrong(t *testing.T) {
 
 // The schema for editors and the checks of Read agree.
 func TestSchemaAgrees(t *testing.T) {
-	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(Schema))
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := jsonschema.NewCompiler()
-	if err := c.AddResource("budget.schema.json", doc); err != nil {
-		t.Fatal(err)
-	}
-	schema, err := c.Compile("budget.schema.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	schema := schematest.Compile(t, Schema, "")
 	valid := func(text string) error {
 		b, err := yaml.YAMLToJSON([]byte(text))
 		if err != nil {

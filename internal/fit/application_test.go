@@ -1,8 +1,6 @@
 package fit
 
 import (
-	"archive/zip"
-	"errors"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -13,6 +11,7 @@ import (
 
 	"tare.dev/tare/internal/jvmopts"
 	"tare.dev/tare/internal/runner"
+	"tare.dev/tare/internal/testkit/jartest"
 	"tare.dev/tare/internal/testkit/runnertest"
 )
 
@@ -25,28 +24,11 @@ func tomcatLever() Lever {
 func bootJarWith(t *testing.T, files map[string]string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "app.jar")
-	f, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	z := zip.NewWriter(f)
-	for _, class := range []string{"org/apache/catalina/connector/Connector.class", "org/springframework/boot/tomcat/autoconfigure/TomcatServerProperties$Threads.class"} {
-		if _, err := z.Create(class); err != nil {
-			t.Fatal(err)
-		}
-	}
+	all := map[string]string{"org/apache/catalina/connector/Connector.class": "", "org/springframework/boot/tomcat/autoconfigure/TomcatServerProperties$Threads.class": ""}
 	for name, text := range files {
-		w, err := z.Create("BOOT-INF/classes/" + name)
-		if err == nil {
-			_, err = w.Write([]byte(text))
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		all["BOOT-INF/classes/"+name] = text
 	}
-	if err := errors.Join(z.Close(), f.Close()); err != nil {
-		t.Fatal(err)
-	}
+	jartest.Write(t, path, all)
 	return path
 }
 
@@ -117,13 +99,7 @@ func TestFrameworksAreFoundByTheirClasses(t *testing.T) {
 		t.Fatal(err)
 	}
 	empty := filepath.Join(dir, "empty-tomcat.jar")
-	f, err := os.Create(empty)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(zip.NewWriter(f).Close(), f.Close()); err != nil {
-		t.Fatal(err)
-	}
+	jartest.Write(t, empty, nil)
 	for path, want := range map[string]bool{empty: false, empty + ":" + jar: true, filepath.Join(dir, "*"): true} {
 		command, err := jvmopts.Parse([]string{"java", "-cp", path, "Main"})
 		if err != nil {

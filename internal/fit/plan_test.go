@@ -1,9 +1,6 @@
 package fit
 
 import (
-	"archive/zip"
-	"errors"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,6 +9,7 @@ import (
 
 	"tare.dev/tare/internal/jvmopts"
 	"tare.dev/tare/internal/runner"
+	"tare.dev/tare/internal/testkit/jartest"
 	"tare.dev/tare/internal/testkit/runnertest"
 	"tare.dev/tare/internal/trial"
 )
@@ -23,18 +21,8 @@ func TestFilesOfTheManifestCount(t *testing.T) {
 	dir := t.TempDir()
 	lib := filepath.Join(dir, "lib", "a.jar")
 	touch(t, lib)
-	f, err := os.Create(filepath.Join(dir, "run.jar"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	z := zip.NewWriter(f)
-	w, err := z.Create("META-INF/MANIFEST.MF")
-	if err == nil {
-		_, err = io.WriteString(w, "Manifest-Version: 1.0\r\nClass-Path: lib/a.jar\r\n\r\n")
-	}
-	if err := errors.Join(err, z.Close(), f.Close()); err != nil {
-		t.Fatal(err)
-	}
+	jartest.Write(t, filepath.Join(dir, "run.jar"), map[string]string{"META-INF/MANIFEST.MF": "Manifest-Version: 1.0\r\nClass-Path: lib/a.jar\r\n\r\n"})
+	var err error
 	c := Config{Runner: runnertest.OnlyHost(runner.ThisHost()), Dir: dir, Java: Java{Path: "/jdk/bin/java"}}
 	if c.Command, err = jvmopts.Parse([]string{"java", "-jar", "run.jar"}); err != nil {
 		t.Fatal(err)

@@ -1,13 +1,12 @@
 package jarfile
 
 import (
-	"archive/zip"
-	"errors"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"tare.dev/tare/internal/testkit/jartest"
 )
 
 // jarWith writes a jar whose manifest has a Class-Path.
@@ -22,18 +21,7 @@ func jarOf(t *testing.T, path, attributes string) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	f, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	z := zip.NewWriter(f)
-	w, err := z.Create(manifestName)
-	if err == nil {
-		_, err = io.WriteString(w, "Manifest-Version: 1.0\r\n"+attributes+"\r\n")
-	}
-	if err := errors.Join(err, z.Close(), f.Close()); err != nil {
-		t.Fatal(err)
-	}
+	jartest.Write(t, path, map[string]string{manifestName: "Manifest-Version: 1.0\r\n" + attributes + "\r\n"})
 }
 
 // The layout of Quarkus, and others: a small jar names all that runs.

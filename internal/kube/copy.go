@@ -31,38 +31,39 @@ type Copy struct {
 	Left []string
 }
 
-// workloads are where kinds of workloads have their pod template.
-var workloads = map[string]string{"deployment": "/apis/apps/v1 deployments", "statefulset": "/apis/apps/v1 statefulsets", "daemonset": "/apis/apps/v1 daemonsets",
-	"replicaset": "/apis/apps/v1 replicasets", "job": "/apis/batch/v1 jobs", "pod": "/api/v1 pods"}
-
 // CopyOf copies the pod template of a workload, as "deployment/shop", in the namespace of
 // from, for trials in that of in. Container names the application's; "" is the only
 // one, or the first.
 func CopyOf(ctx context.Context, from *kubeapi.Client, workload, container string, in *kubeapi.Client) (*Copy, error) {
-	kind, name, ok := strings.Cut(workload, "/")
-	place, known := workloads[strings.ToLower(strings.TrimSuffix(kind, "s"))]
-	if !ok || !known || name == "" {
-		return nil, fmt.Errorf("%.100q is no workload: write it as deployment/NAME; kinds are %s", workload, strings.Join(slices.Sorted(maps.Keys(workloads)), ", "))
+	w, name, err := kubeapi.ParseWorkload(workload)
+	if err != nil {
+		return nil, err
 	}
-	api, resource, _ := strings.Cut(place, " ")
-	var found struct {
-		Spec struct {
-			corev1.PodSpec
-			Template corev1.PodTemplateSpec `json:"template"`
-		} `json:"spec"`
-	}
-	if err := from.Get(ctx, kubeapi.Path(api, from.Namespace, resource, name), nil, &found); err != nil {
+	template, err := templateOf(ctx, from, w, name)
+	if err != nil {
 		return nil, fmt.Errorf("%s in namespace %s: %w", workload, from.Namespace, err)
 	}
-	spec := found.Spec.Template.Spec
-	if resource == "pods" {
-		spec = found.Spec.PodSpec
-	}
 	out := &Copy{}
-	if err := out.take(spec, container); err != nil {
+	if err := out.take(template.Spec, container); err != nil {
 		return nil, fmt.Errorf("%s: %w", workload, err)
 	}
 	return out, out.look(ctx, from, in)
+}
+
+// templateOf is the pod template of a workload; a pod is its own.
+func templateOf(ctx context.Context, c *kubeapi.Client, w kubeapi.Workload, name string) (template corev1.PodTemplateSpec, err error) {
+	var object json.RawMessage
+	if err := c.Get(ctx, w.Path(c.Namespace, name), nil, &object); err != nil {
+		return template, err
+	}
+	for _, key := range w.Template {
+		var inner map[string]json.RawMessage
+		if err := json.Unmarshal(object, &inner); err != nil {
+			return template, err
+		}
+		object = inner[key]
+	}
+	return template, json.Unmarshal(object, &template)
 }
 
 // take takes what can be copied of a pod.

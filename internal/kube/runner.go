@@ -293,7 +293,10 @@ func (p *inPod) trial(ctx context.Context, s trial.Spec, log io.Writer) (*trial.
 				return nil, err
 			}
 			if p.connect(ctx) != nil {
-				time.Sleep(awayPoll)
+				select {
+				case <-time.After(awayPoll):
+				case <-ctx.Done():
+				}
 			}
 		}
 		if p.client == nil {

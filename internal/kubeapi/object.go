@@ -3,6 +3,7 @@ package kubeapi
 import (
 	"fmt"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -190,7 +191,7 @@ func Path(api, namespace, resource, name string) string {
 	return p
 }
 
-// Workload is a kind of object that makes pods from a template.
+// Workload is a kind of object that makes pods from a template, or a pod.
 type Workload struct {
 	Kind, APIVersion, Resource string
 	// Template is where its pod template lies.
@@ -212,6 +213,9 @@ func workloads() []struct {
 		{[]string{"statefulset", "statefulsets", "sts"}, Workload{"StatefulSet", "apps/v1", "statefulsets", template}},
 		{[]string{"daemonset", "daemonsets", "ds"}, Workload{"DaemonSet", "apps/v1", "daemonsets", template}},
 		{[]string{"cronjob", "cronjobs", "cj"}, Workload{"CronJob", "batch/v1", "cronjobs", []string{"spec", "jobTemplate", "spec", "template"}}},
+		{[]string{"replicaset", "replicasets", "rs"}, Workload{"ReplicaSet", "apps/v1", "replicasets", template}},
+		{[]string{"job", "jobs"}, Workload{"Job", "batch/v1", "jobs", template}},
+		{[]string{"pod", "pods", "po"}, Workload{"Pod", "v1", "pods", nil}},
 	}
 }
 
@@ -228,12 +232,22 @@ func ParseWorkload(text string) (Workload, string, error) {
 			}
 		}
 	}
-	return Workload{}, "", fmt.Errorf("%.100q: tare knows deployment, statefulset, daemonset and cronjob", kind)
+	return Workload{}, "", fmt.Errorf("%.100q: tare knows deployment, statefulset, daemonset, cronjob, replicaset, job and pod", kind)
 }
 
 // Path is the path of the workload of a name.
 func (w Workload) Path(namespace, name string) string {
-	return Path("/apis/"+w.APIVersion, namespace, w.Resource, name)
+	api := "/apis/"
+	if !strings.Contains(w.APIVersion, "/") {
+		api = "/api/" // of the core
+	}
+	return Path(api+w.APIVersion, namespace, w.Resource, name)
+}
+
+// Changes says that a change of its pod template reaches pods: others have the template
+// of what made them, or one that the API server lets nobody change.
+func (w Workload) Changes() bool {
+	return slices.Contains([]string{"Deployment", "StatefulSet", "DaemonSet", "CronJob"}, w.Kind)
 }
 
 // quantity is a number with a suffix (k8s.io/apimachinery/pkg/api/resource, quantity.go).

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/goccy/go-yaml"
-	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"tare.dev/tare/internal/testkit/schematest"
 	"tare.dev/tare/internal/yamlfile"
 )
 
@@ -260,7 +260,7 @@ claims:
 
 // The schema for editors and the checks of Read must agree.
 func TestSchemaAgrees(t *testing.T) {
-	schema := compileSchema(t)
+	schema := schematest.Compile(t, FileSchema, "")
 	files, err := filepath.Glob("../../experiments/*.yaml")
 	services, servicesErr := filepath.Glob("../../experiments/services/*.yaml")
 	if files = append(files, services...); err != nil || servicesErr != nil || len(services) == 0 {
@@ -299,23 +299,6 @@ func TestSchemaAgrees(t *testing.T) {
 			t.Errorf("the schema takes %q", change[1])
 		}
 	}
-}
-
-func compileSchema(t *testing.T) *jsonschema.Schema {
-	t.Helper()
-	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(FileSchema))
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := jsonschema.NewCompiler()
-	if err := c.AddResource("experiment.schema.json", doc); err != nil {
-		t.Fatal(err)
-	}
-	schema, err := c.Compile("experiment.schema.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return schema
 }
 
 func decoded(t *testing.T, text string) any {

@@ -13,7 +13,7 @@ import (
 // fitConditions says how it was measured, and what that means for the result.
 func fitConditions(r *fit.Result) []document.Block {
 	out := append([]document.Block{aside("Measured with: " + conditions(r))}, fitNotes(r)...)
-	if slices.ContainsFunc(r.Trials, func(t fit.Trial) bool { return t.Narrow && !t.Passed }) {
+	if slices.ContainsFunc(r.Trials, narrow) {
 		out = append(out, document.Paragraph{Text: document.Plain("a verdict with ? was missed by little, and without a sign that memory is the reason"), Role: document.Note})
 	}
 	return out

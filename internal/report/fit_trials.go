@@ -108,11 +108,14 @@ func verdict(t fit.Trial) document.Text {
 		return document.Good(string(t.Verdict))
 	case t.SlowElsewhere:
 		return document.Plain("slow elsewhere") // the warnings and the guide explain it
-	case t.Narrow:
+	case narrow(t):
 		return document.Bad(string(t.Verdict) + "?") // the conditions explain it
 	}
 	return document.Bad(string(t.Verdict))
 }
+
+// narrow says that a verdict is shown with a question mark.
+func narrow(t fit.Trial) bool { return t.Narrow && !t.Passed && !t.SlowElsewhere }
 
 func cut(text string, n int) string {
 	r := []rune(text)

@@ -19,6 +19,7 @@ import (
 	"tare.dev/tare/internal/serve"
 	"tare.dev/tare/internal/store"
 	"tare.dev/tare/internal/testkit/historytest"
+	"tare.dev/tare/internal/testkit/schematest"
 	"tare.dev/tare/internal/testkit/storetest"
 )
 
@@ -46,26 +47,6 @@ func do(t *testing.T, client *http.Client, method, url, body string, headers ...
 	return resp, string(text)
 }
 
-// schemas are those of the published description.
-func schemas(t *testing.T, text string) func(name string) *jsonschema.Schema {
-	t.Helper()
-	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := jsonschema.NewCompiler()
-	if err := c.AddResource("openapi.json", doc); err != nil {
-		t.Fatal(err)
-	}
-	return func(name string) *jsonschema.Schema {
-		s, err := c.Compile("openapi.json#/components/schemas/" + name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return s
-	}
-}
-
 // Every answer is as the published description says, and every path in it answers.
 func TestAnswersAreAsDescribed(t *testing.T) {
 	d := historytest.Open(t, filepath.Join(t.TempDir(), "h.db"))
@@ -81,7 +62,7 @@ func TestAnswersAreAsDescribed(t *testing.T) {
 	}
 	srv := start(t, d, func(c *serve.Config) { c.Fits = opener(fits); c.LocalToken, c.LocalMachine = "own", "here" })
 	_, text := do(t, srv.Client(), "GET", srv.URL+"/api/v1/openapi.json", "")
-	schema := schemas(t, text)
+	schema := func(name string) *jsonschema.Schema { return schematest.Compile(t, text, "/components/schemas/"+name) }
 	var described struct {
 		Paths map[string]map[string]struct {
 			Responses map[string]struct {

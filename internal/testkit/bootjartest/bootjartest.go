@@ -2,11 +2,10 @@
 package bootjartest
 
 import (
-	"archive/zip"
-	"errors"
-	"io"
 	"os"
 	"testing"
+
+	"tare.dev/tare/internal/testkit/jartest"
 )
 
 // Write makes a jar of Spring Boot's layout around the jar of the demo service, which
@@ -27,21 +26,5 @@ func Write(t testing.TB, name, sysinfo string, extra map[string]string) {
 	for k, v := range extra {
 		files[k] = v
 	}
-	f, err := os.Create(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	z := zip.NewWriter(f)
-	for entry, text := range files {
-		w, err := z.Create(entry)
-		if err == nil {
-			_, err = io.WriteString(w, text)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := errors.Join(z.Close(), f.Close()); err != nil {
-		t.Fatal(err)
-	}
+	jartest.Write(t, name, files)
 }

@@ -1,10 +1,8 @@
 package runnertest
 
 import (
-	"archive/zip"
 	"context"
 	"errors"
-	"io"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -12,37 +10,16 @@ import (
 	"testing"
 
 	"tare.dev/tare/internal/runner"
+	"tare.dev/tare/internal/testkit/jartest"
 )
-
-// jar writes a jar.
-func jar(t *testing.T, name string, files map[string]string) {
-	t.Helper()
-	f, err := os.Create(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	z := zip.NewWriter(f)
-	for entry, text := range files {
-		w, err := z.Create(entry)
-		if err == nil {
-			_, err = io.WriteString(w, text)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := errors.Join(z.Close(), f.Close()); err != nil {
-		t.Fatal(err)
-	}
-}
 
 // ClassPath is the part of the suite for hosts that see the files of this machine under
 // their names: what a class path holds.
 func ClassPath(t *testing.T, h runner.Host) {
 	dir := t.TempDir()
 	app, lib, config := filepath.Join(dir, "app.jar"), filepath.Join(dir, "lib.jar"), filepath.Join(dir, "application.yml")
-	jar(t, app, map[string]string{"META-INF/MANIFEST.MF": "Manifest-Version: 1.0\r\nClass-Path: lib.jar\r\n\r\n", "application.properties": "a=1\n", "notes.txt": "n"})
-	jar(t, lib, map[string]string{"a/B.class": "", "a/C.class": ""})
+	jartest.Write(t, app, map[string]string{"META-INF/MANIFEST.MF": "Manifest-Version: 1.0\r\nClass-Path: lib.jar\r\n\r\n", "application.properties": "a=1\n", "notes.txt": "n"})
+	jartest.Write(t, lib, map[string]string{"a/B.class": "", "a/C.class": ""})
 	if err := os.WriteFile(config, []byte("b: 2\n\xff"), 0o600); err != nil {
 		t.Fatal(err)
 	}

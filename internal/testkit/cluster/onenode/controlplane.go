@@ -81,9 +81,7 @@ func runControlPlane(args []string) error {
 	if err := makePKI(pki, server, *node); err != nil {
 		return err
 	}
-	p := func(n string) string { return filepath.Join(pki, n) }
-
-	// all components share this process's feature gates and logging
+	// All components share this process's feature gates and logging.
 	logsapi.ReapplyHandling = logsapi.ReapplyHandlingIgnoreUnchanged
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
@@ -94,70 +92,97 @@ func runControlPlane(args []string) error {
 	}
 	defer e.Close()
 
-	errc := make(chan error, 3)
-	apiDone := make(chan struct{})
+	ends := make(chan error, 3)
 	apiCtx, apiStop := context.WithCancel(context.Background())
 	defer apiStop()
-	go func() {
-		defer close(apiDone)
-		errc <- fmt.Errorf("apiserver: %w", runAPIServer(apiCtx, []string{
-			"--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", "--secure-port=" + strconv.Itoa(*port),
-			"--endpoint-reconciler-type=none", // a loopback advertise address is not allowed in Endpoints
-			fmt.Sprintf("--etcd-servers=http://127.0.0.1:%d", *etcdPort),
-			"--cert-dir=" + pki, "--tls-cert-file=" + p("apiserver.crt"), "--tls-private-key-file=" + p("apiserver.key"),
-			"--client-ca-file=" + p("ca.crt"),
-			"--kubelet-client-certificate=" + p("kubelet-client.crt"), "--kubelet-client-key=" + p("kubelet-client.key"),
-			"--kubelet-certificate-authority=" + p("ca.crt"), "--kubelet-preferred-address-types=Hostname",
-			"--service-account-issuer=https://kubernetes.default.svc", "--service-account-key-file=" + p("sa.pub"),
-			"--service-account-signing-key-file=" + p("sa.key"),
-			"--requestheader-client-ca-file=" + p("ca.crt"), "--requestheader-allowed-names=front-proxy-client",
-			"--requestheader-extra-headers-prefix=X-Remote-Extra-", "--requestheader-group-headers=X-Remote-Group",
-			"--requestheader-username-headers=X-Remote-User",
-			"--proxy-client-cert-file=" + p("front-proxy.crt"), "--proxy-client-key-file=" + p("front-proxy.key"),
-			"--service-cluster-ip-range=10.96.0.0/16", "--authorization-mode=Node,RBAC",
-			"--enable-admission-plugins=NodeRestriction", "--allow-privileged=true", "--profiling=false",
-			"--shutdown-delay-duration=0s", "--watch-cache=true",
-		}))
-	}()
-	if err := waitReady(ctx, server, pki, errc); err != nil {
+	api := component(ends, "apiserver", func() error { return runAPIServer(apiCtx, apiServerFlags(pki, *port, *etcdPort)) })
+	if err := waitReady(ctx, server, pki, ends); err != nil {
 		return err
 	}
 	if err := os.WriteFile(filepath.Join(*dir, "ready"), nil, 0o600); err != nil {
 		return err
 	}
-	go func() {
-		errc <- fmt.Errorf("controller-manager: %w", runKCM(ctx, []string{
-			"--kubeconfig=" + p("kcm.kubeconfig"), "--authentication-kubeconfig=" + p("kcm.kubeconfig"), "--authorization-kubeconfig=" + p("kcm.kubeconfig"),
-			"--bind-address=127.0.0.1", "--secure-port=0", "--leader-elect=false",
-			"--use-service-account-credentials=true", "--kube-api-qps=500", "--kube-api-burst=1000", "--service-account-private-key-file=" + p("sa.key"), "--root-ca-file=" + p("ca.crt"),
-			"--cluster-signing-cert-file=" + p("ca.crt"), "--cluster-signing-key-file=" + p("ca.key"),
-			"--node-monitor-period=2s",
-		}))
-	}()
-	go func() {
-		errc <- fmt.Errorf("scheduler: %w", runScheduler(ctx, []string{
-			"--kubeconfig=" + p("scheduler.kubeconfig"), "--authentication-kubeconfig=" + p("scheduler.kubeconfig"), "--authorization-kubeconfig=" + p("scheduler.kubeconfig"),
-			"--bind-address=127.0.0.1", "--secure-port=0", "--leader-elect=false",
-		}))
-	}()
+	manager := component(ends, "controller-manager", func() error { return runKCM(ctx, managerFlags(pki)) })
+	scheduler := component(ends, "scheduler", func() error { return runScheduler(ctx, clientFlags(pki, "scheduler.kubeconfig")) })
 	select {
-	case err := <-errc:
+	case err := <-ends:
 		if ctx.Err() == nil {
 			return err
 		}
 	case <-ctx.Done():
 	}
-	// controllers first, then the apiserver, then etcd
-	time.Sleep(200 * time.Millisecond)
+	// Controllers first, then the API server, then etcd.
+	ended(manager, scheduler)
 	apiStop()
-	select {
-	case <-apiDone:
-	case <-time.After(5 * time.Second):
-	}
+	ended(api)
 	return nil
 }
 
-func waitReady(ctx context.Context, server, pki string, errc chan error) error {
+// component runs one. Its error goes to ends, and done is closed at its end.
+func component(ends chan<- error, name string, run func() error) (done chan struct{}) {
+	done = make(chan struct{})
+	go func() {
+		defer close(done)
+		ends <- fmt.Errorf("%s: %w", name, run())
+	}()
+	return done
+}
+
+// endTime is how long components have to end.
+const endTime = 5 * time.Second
+
+// ended waits for the ends of components, but no longer than endTime.
+func ended(done ...chan struct{}) {
+	late := time.After(endTime)
+	for _, d := range done {
+		select {
+		case <-d:
+		case <-late:
+			return
+		}
+	}
+}
+
+func apiServerFlags(pki string, port, etcdPort int) []string {
+	p := func(n string) string { return filepath.Join(pki, n) }
+	return []string{
+		"--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", "--secure-port=" + strconv.Itoa(port),
+		"--endpoint-reconciler-type=none", // a loopback advertise address is not allowed in Endpoints
+		fmt.Sprintf("--etcd-servers=http://127.0.0.1:%d", etcdPort),
+		"--cert-dir=" + pki, "--tls-cert-file=" + p("apiserver.crt"), "--tls-private-key-file=" + p("apiserver.key"),
+		"--client-ca-file=" + p("ca.crt"),
+		"--kubelet-client-certificate=" + p("kubelet-client.crt"), "--kubelet-client-key=" + p("kubelet-client.key"),
+		"--kubelet-certificate-authority=" + p("ca.crt"), "--kubelet-preferred-address-types=Hostname",
+		"--service-account-issuer=https://kubernetes.default.svc", "--service-account-key-file=" + p("sa.pub"),
+		"--service-account-signing-key-file=" + p("sa.key"),
+		"--requestheader-client-ca-file=" + p("ca.crt"), "--requestheader-allowed-names=front-proxy-client",
+		"--requestheader-extra-headers-prefix=X-Remote-Extra-", "--requestheader-group-headers=X-Remote-Group",
+		"--requestheader-username-headers=X-Remote-User",
+		"--proxy-client-cert-file=" + p("front-proxy.crt"), "--proxy-client-key-file=" + p("front-proxy.key"),
+		"--service-cluster-ip-range=10.96.0.0/16", "--authorization-mode=Node,RBAC",
+		"--enable-admission-plugins=NodeRestriction", "--allow-privileged=true", "--profiling=false",
+		"--shutdown-delay-duration=0s", "--watch-cache=true",
+	}
+}
+
+func managerFlags(pki string) []string {
+	return append(clientFlags(pki, "kcm.kubeconfig"),
+		"--use-service-account-credentials=true", "--kube-api-qps=500", "--kube-api-burst=1000",
+		"--service-account-private-key-file="+filepath.Join(pki, "sa.key"), "--root-ca-file="+filepath.Join(pki, "ca.crt"),
+		"--cluster-signing-cert-file="+filepath.Join(pki, "ca.crt"), "--cluster-signing-key-file="+filepath.Join(pki, "ca.key"),
+		"--node-monitor-period=2s")
+}
+
+// clientFlags are those of a component that asks the API server as a user.
+func clientFlags(pki, kubeconfig string) []string {
+	config := filepath.Join(pki, kubeconfig)
+	return []string{
+		"--kubeconfig=" + config, "--authentication-kubeconfig=" + config, "--authorization-kubeconfig=" + config,
+		"--bind-address=127.0.0.1", "--secure-port=0", "--leader-elect=false",
+	}
+}
+
+func waitReady(ctx context.Context, server, pki string, ends chan error) error {
 	crt, err := tls.LoadX509KeyPair(filepath.Join(pki, "admin.crt"), filepath.Join(pki, "admin.key"))
 	if err != nil {
 		return err
@@ -178,7 +203,7 @@ func waitReady(ctx context.Context, server, pki string, errc chan error) error {
 			}
 		}
 		select {
-		case err := <-errc:
+		case err := <-ends:
 			return err
 		case <-ctx.Done():
 			return ctx.Err()
