@@ -34,8 +34,10 @@ type head struct {
 	Java    string   // its version
 	Machine fit.Machine
 	Load    load.Description
-	// Work is what the load of each trial does.
+	// Work is what the load of each trial does, and Warming how the application warmed up
+	// when that was found.
 	Work           trial.Work
+	Warming        []trial.WarmBlock `json:",omitempty"`
 	SLO            string
 	AmpleBytes     int64
 	Nested         bool

@@ -131,7 +131,7 @@ func (c cell) config(ctx context.Context, cache string, port int) (fit.Config, e
 
 // defaultTerms are those of tare fit without flags.
 func defaultTerms() fit.Terms {
-	return fit.Terms{Baselines: fit.DefaultBaselines, Confirmations: fit.DefaultConfirmations, MaxTrials: fit.DefaultTrials, Prefer: fit.PreferMemory, Margin: fit.MarginByBound, Stress: true}
+	return fit.Terms{Baselines: fit.DefaultBaselines, Confirmations: fit.DefaultConfirmations, MaxTrials: fit.DefaultTrials, WarmBlocks: fit.DefaultWarmBlocks, Prefer: fit.PreferMemory, Margin: fit.MarginByBound, Stress: true}
 }
 
 // given are the options of a launcher's arguments; the environment adds none.

@@ -126,7 +126,7 @@ func (r *replayed) smallest(s fit.Setup) int64 {
 	slices.SortFunc(all, func(a, b candidate) int { return cmp.Compare(b.at, a.at) })
 	least, failing := int64(0), false
 	for i := 0; i < len(all) && !failing; i++ {
-		if failing = failedByMemory(all[i].Result); !failing {
+		if failing = r.lacked(all[i]); !failing {
 			least = all[i].at
 		}
 	}
@@ -134,6 +134,12 @@ func (r *replayed) smallest(s fit.Setup) int64 {
 		return 0
 	}
 	return least
+}
+
+// lacked says that memory failed a recorded trial: by such a verdict, or since waiting for
+// memory took all that the objective leaves of the speed.
+func (r *replayed) lacked(c candidate) bool {
+	return failedByMemory(c.Result) || c.Result.ReclaimShare >= r.slo.Spare()
 }
 
 // within is the share of limits that are within a share of their median.

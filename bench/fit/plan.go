@@ -136,7 +136,7 @@ func (r *replayed) trainingFor(s fit.Setup) *training {
 }
 
 // near are the trials of a setup whose limits are within a share of one, and how many
-// of them memory failed.
+// of them memory failed (lacked).
 func (r *replayed) near(s fit.Setup, limit int64, share float64) (all []candidate, fails int) {
 	of, modelled := r.candidates(s)
 	if modelled {
@@ -145,7 +145,7 @@ func (r *replayed) near(s fit.Setup, limit int64, share float64) (all []candidat
 	for _, c := range of {
 		if math.Abs(float64(c.at-limit)) <= share*float64(limit) {
 			all = append(all, c)
-			if failedByMemory(c.Result) {
+			if r.lacked(c) {
 				fails++
 			}
 		}

@@ -49,7 +49,7 @@ func openRecorder(ctx context.Context, c cell, cache, dir string, port int, run 
 	file := filepath.Join(dir, c.String()+bankSuffix)
 	r := &recorder{config: conf, cache: cache, dir: filepath.Join(cache, "archives", "bench-fit", c.String()), note: note}
 	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
-		if h.Work, err = r.measureWork(ctx); err != nil {
+		if h.Work, h.Warming, err = r.measureWork(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -66,17 +66,17 @@ func withoutPlace(words []string, cache string, port int) []string {
 	return out
 }
 
-// measureWork is what the load does in its time with ample memory: all trials of the
-// bank do that, so that any two compare.
-func (r *recorder) measureWork(ctx context.Context) (trial.Work, error) {
+// measureWork is what the load does in its time with ample memory, once the application has
+// warmed up: all trials of the bank do that, so that any two compare.
+func (r *recorder) measureWork(ctx context.Context) (trial.Work, []trial.WarmBlock, error) {
 	o, err := fit.NewTrier(r.config).Try(ctx, fit.Attempt{Number: 1, Phase: fit.PhaseBaseline, LimitBytes: r.config.AmpleBytes})
 	if err != nil {
-		return trial.Work{}, err
+		return trial.Work{}, nil, err
 	}
 	if !o.Passed {
-		return trial.Work{}, fmt.Errorf("with ample memory the application is %s: %s", o.Verdict, strings.Join(o.Result.Evidence, "; "))
+		return trial.Work{}, nil, fmt.Errorf("with ample memory the application is %s: %s", o.Verdict, strings.Join(o.Result.Evidence, "; "))
 	}
-	return trial.Work{Warmup: o.Measured.Warmup, Measured: o.Measured.Load.Sent}, nil
+	return fit.WorkOf(o.Measured), o.Result.Warming, nil
 }
 
 // fitOnce makes a real fit, and keeps each of its trials.
@@ -154,6 +154,9 @@ func (r *recorder) try(ctx context.Context, a fit.Attempt, why string) (fit.Outc
 	o, err := fit.NewTrier(r.config).Try(ctx, a)
 	if err != nil {
 		return o, err
+	}
+	if a.Phase == fit.PhaseBaseline {
+		o.Result.Warming = r.head.Warming
 	}
 	if m.Result, err = slim(o.Result, r.cache, r.config.Dir); err != nil {
 		return o, err

@@ -395,6 +395,9 @@ func (o *bakeOptions) takeOver(f *pflag.FlagSet, j report.FitJSON) error {
 	had := map[string][]string{"ready": {j.Ready}, "slo": {j.SLO}, "cpus": {fmt.Sprintf("%g", j.Limits.CPUs)}, "cpuset": {j.Limits.Cpuset},
 		"concurrency": {fmt.Sprint(max(1, j.Load.Concurrency))}, "rate": {fmt.Sprintf("%g", j.Load.Rate)},
 		"warmup": {fmt.Sprintf("%gs", j.Load.WarmupSeconds)}, "duration": {fmt.Sprintf("%gs", j.Load.DurationSeconds)}, "requests": {fmt.Sprint(j.Load.Requests)}}
+	if j.Load.WarmBlocks > 0 {
+		delete(had, "warmup")
+	}
 	if !f.Changed("load") && !f.Changed("load-command") && !o.job && len(j.Load.Command)+len(j.Load.Targets) > 0 {
 		if len(j.Load.Command) > 0 || slices.ContainsFunc(j.Load.Targets, notPlain) {
 			return usageError(errors.New("the load of the fit is not stored as a whole: give --load or --load-command again"))

@@ -53,12 +53,16 @@ func (o fitOptions) load() (fit.Load, error) {
 // workTime is how long --requests may take where --duration does not say.
 const workTime = 10 * time.Minute
 
-// boundWork checks --requests, and adapts the times that it goes with.
+// boundWork checks --requests, and adapts the times that it goes with. Without it, and
+// without --warmup, the warm-up goes on until the application has warmed up.
 func (o *fitOptions) boundWork(given *pflag.FlagSet) error {
 	switch {
 	case o.requests < 0 || o.requests > load.MaxRequests:
 		return fmt.Errorf("--requests %d: give up to %d, or 0 for a load of --duration", o.requests, load.MaxRequests)
 	case o.requests == 0:
+		if !given.Changed("warmup") && !o.job {
+			o.warmBlocks = fit.DefaultWarmBlocks
+		}
 		return nil
 	case len(o.loads) == 0:
 		return errors.New("--requests needs --load: only tare's own load counts its requests to an end")
@@ -168,7 +172,7 @@ func (o fitOptions) objective(l fit.Load) (trial.SLO, error) {
 // terms are how far the search goes, and the levers that it tries.
 func (o fitOptions) terms() (fit.Terms, []fit.Lever, error) {
 	t := fit.Terms{Baselines: o.baselines, Confirmations: o.confirmations, MaxTrials: o.trials, Budget: o.budget, HeapCurve: o.heapCurve, Ablation: o.ablation, Seed: o.seed}
-	t.Stress = o.proof == proofFull
+	t.Stress, t.WarmBlocks = o.proof == proofFull, o.warmBlocks
 	var errs [6]error
 	t.Prefer, errs[0] = fit.ParsePrefer(o.prefer)
 	t.Allow, errs[1] = fit.ParseAllow(o.allow)

@@ -38,25 +38,26 @@ func (s *Search) runBaselines(ctx context.Context) error {
 			return &BaselineError{t}
 		}
 		if len(runs) == 0 {
-			s.work = workOf(t.Measured)
+			s.work = WorkOf(t.Measured)
 		}
 		runs = append(runs, t)
 	}
 	s.found.Baseline = Median(runs)
 	s.unsteady = spread(runs) > steadySpread
 	s.setBar()
+	s.Facts.Unwarmed = s.found.unwarmed()
 	if f := ledgerOf(s.found.Baseline, s.Facts.CPUs).Footprint; f != nil && s.Facts.Flags == nil {
 		s.Facts.Flags = f.Flags
 	}
 	return nil
 }
 
-// workOf is the work that a trial's load did.
-func workOf(m trial.Measured) trial.Work {
+// WorkOf is the work that a trial's load did.
+func WorkOf(m trial.Measured) trial.Work {
 	if m.Load == nil {
 		return trial.Work{}
 	}
-	return trial.Work{Warmup: m.Warmup, Measured: m.Load.Sent}
+	return trial.Work{Warmup: m.Warmup, Measured: m.Load.Sent, Blocks: m.WarmBlocks}
 }
 
 // setBar takes the baseline of median speed of all that were made: one slow half-minute
@@ -191,8 +192,15 @@ func (s *Search) learnCache() {
 	}
 }
 
+// foundGiven keeps the smallest limit as given. Below it one may pass and yet be near its
+// limit (pressed): that one did not fail.
 func (s *Search) foundGiven(p point) {
-	s.given, s.found.AsGiven, s.found.AsGivenFails = p, p.at, p.fails
+	s.given, s.found.AsGiven, s.found.AsGivenFails = p, p.at, 0
+	for _, t := range s.found.Trials {
+		if findsLimit(t.Phase) && t.Setup.empty() && !t.enough() && t.LimitBytes < p.limit() {
+			s.found.AsGivenFails = max(s.found.AsGivenFails, t.LimitBytes)
+		}
+	}
 }
 
 // narrowAsGiven spends trials that are left on the limit as given.

@@ -119,6 +119,10 @@ type Terms struct {
 	Budget        time.Duration `json:",omitempty"`
 	Margin        float64       `json:",omitempty"`
 	Prefer        Prefer
+	// WarmBlocks is for how many times the warm-up a first baseline may go on until the
+	// application has warmed up (trial.Spec.WarmBlocks); later trials do as much work. 0 is
+	// a warm-up as it was asked for.
+	WarmBlocks int `json:",omitempty"`
 	// Stress is as in Search.
 	Stress    bool `json:",omitempty"`
 	HeapCurve bool
@@ -150,7 +154,7 @@ func (c Config) Search(t Trier) *Search {
 		ReadAheadBytes: c.ReadAheadBytes, Inherits: c.Runner != nil && strings.HasPrefix(c.Runner.Name(), "cgroup")}
 	return &Search{Trier: t, Levers: c.Levers, Facts: facts, AmpleBytes: c.AmpleBytes, Baselines: c.Baselines, Confirmations: c.Confirmations,
 		MaxTrials: c.MaxTrials, Budget: c.Budget, Margin: c.Margin, Prefer: c.Prefer, ShowFailure: true, Ablation: c.Ablation, HeapCurve: c.HeapCurve,
-		Stress: c.Stress, Job: c.Job, Spare: c.SLO.Spare(), Seed: c.Seed, Observe: c.Observe}
+		Stress: c.Stress, Job: c.Job, OpenLoop: c.Load.Rate > 0, Spare: c.SLO.Spare(), Seed: c.Seed, Observe: c.Observe}
 }
 
 // processors are those that the application may use.

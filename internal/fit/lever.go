@@ -74,6 +74,9 @@ type Lever struct {
 	// Waits says that it may have threads wait for each other: processor time does
 	// not tell what it costs.
 	Waits bool
+	// Compiles says that it changes how code is compiled: what it costs is known only of an
+	// application that has warmed up.
+	Compiles bool
 	// Last says that what it saves depends on all others, or that it hides what they are
 	// judged by: it is tried after them.
 	Last bool

@@ -25,6 +25,9 @@ type Facts struct {
 	Nested bool
 	// Application is what can be seen of the application.
 	Application Application
+	// Unwarmed says why it is not known what compilers cost once the application has
+	// warmed up: it had not, as given. "" where it had, or nobody looked.
+	Unwarmed string
 	// Inherits says that the application inherits what its starter sets of a
 	// process.
 	Inherits bool
@@ -86,6 +89,8 @@ func (l Lever) closed(f Facts) string {
 		return "the JVM has it so already"
 	case !seen && l.Flag != "" && f.Flags != nil:
 		return fmt.Sprintf("this JVM has no %s", l.Flag)
+	case l.Compiles && f.Unwarmed != "":
+		return f.Unwarmed
 	case l.Extract && !f.Nested:
 		return "the application's jar holds no jars"
 	case l.NoHugePages && !f.Inherits:

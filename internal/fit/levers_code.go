@@ -9,7 +9,7 @@ var compilerLevers = []Lever{
 		Options: []string{"-XX:TieredStopAtLevel=1"},
 		Why:     "without C2: none of its working memory, smaller code, no profiles",
 		Cost:    "hot code runs slower once warm",
-		Slows:   true, Since: feature(8), Before: feature(22), Flag: "TieredStopAtLevel", Moot: "1",
+		Slows:   true, Compiles: true, Since: feature(8), Before: feature(22), Flag: "TieredStopAtLevel", Moot: "1",
 		Rows: []footprint.Owner{footprint.Malloc, footprint.CodeCache, footprint.Metaspace}, bound: boundC1,
 		Harms: []Harm{HarmSpeed},
 	},
@@ -18,7 +18,7 @@ var compilerLevers = []Lever{
 		Options: []string{"-XX:TieredStopAtLevel=1", "-XX:CompileCommand=quiet", "-XX:CompileCommand=MemLimit,*.*,3m"},
 		Why:     "without C2: none of its working memory, smaller code, no profiles; nor more than 3 MiB for one compilation (JDK-8318016)",
 		Cost:    "hot code runs slower once warm; the few methods whose compilation would need more stay interpreted",
-		Slows:   true, Since: feature(22), Flag: "TieredStopAtLevel", Moot: "1",
+		Slows:   true, Compiles: true, Since: feature(22), Flag: "TieredStopAtLevel", Moot: "1",
 		Rows: []footprint.Owner{footprint.Malloc, footprint.CodeCache, footprint.Metaspace}, bound: boundC1,
 		Harms: []Harm{HarmSpeed},
 	},
@@ -43,7 +43,7 @@ var compilerLevers = []Lever{
 		Options: []string{"-XX:CICompilerCount=2"},
 		Why:     "each thread has a working memory of its own; their number goes by the processors",
 		Cost:    "a slower warm-up",
-		Slows:   true, Since: feature(8), Flag: "CICompilerCount", Moot: "2",
+		Slows:   true, Compiles: true, Since: feature(8), Flag: "CICompilerCount", Moot: "2",
 		Rows: []footprint.Owner{footprint.Malloc, footprint.ThreadStacks}, bound: boundCompilers,
 		Harms: []Harm{HarmStart},
 	},
@@ -57,14 +57,14 @@ var codeCacheLevers = []Lever{
 		Why:     "code that is rarely used is dropped",
 		Cost:    "it is compiled again when it is needed",
 		Breaks:  "code for longer or other load than the trials' may fill it, and is interpreted then",
-		Slows:   true, Since: feature(8), Flag: "ReservedCodeCacheSize", Rows: []footprint.Owner{footprint.CodeCache}, bound: boundCode,
+		Slows:   true, Compiles: true, Since: feature(8), Flag: "ReservedCodeCacheSize", Rows: []footprint.Owner{footprint.CodeCache}, bound: boundCode,
 		Harms: []Harm{HarmSpeed, HarmStart},
 	},
 }
 
 // hotCode completes a form of the lever that has hot code alone compiled.
 func hotCode(l Lever) Lever {
-	l.ID, l.Name, l.Blind, l.Slows = "hot", "hot code alone compiled", true, true
+	l.ID, l.Name, l.Blind, l.Slows, l.Compiles = "hot", "hot code alone compiled", true, true, true
 	l.Why = "what runs a few hundred times, most of it at the start, stays interpreted: less code, and less of what HotSpot keeps in malloc for each method compiled"
 	l.Cost = "code runs 10 to 30 times as often before it is compiled: a slower start, without an AOT cache, and a slower warm-up"
 	l.Harms = []Harm{HarmStart, HarmSpeed}

@@ -231,6 +231,9 @@ func (t Terms) runs() string {
 	if t.Budget > 0 {
 		text += fmt.Sprintf(" within %s", t.Budget)
 	}
+	if t.WarmBlocks > 1 {
+		text += fmt.Sprintf(", a warm-up %d times as long at most", t.WarmBlocks)
+	}
 	if t.Ablation {
 		text += fmt.Sprintf(", and an ablation (seed %d)", t.Seed)
 	}

@@ -524,8 +524,8 @@ func (s *Search) refuse(t Trial, added []LeverResult) string {
 	if !t.Passed && !(t.SlowElsewhere && s.noDearer(t)) {
 		return fmt.Sprintf("%s at %d MiB", t.Verdict, t.LimitBytes/mib)
 	}
-	if s.answersLate(t) {
-		return fmt.Sprintf("threads or pauses made answers wait: %.0f %% of the baseline's speed", 100*t.Speed()/s.bar.Speed())
+	if reason := s.answersLate(t); reason != "" {
+		return reason
 	}
 	if t.codeCacheFull() && !s.best.at.codeCacheFull() {
 		return "the code cache was full"

@@ -158,6 +158,8 @@ const (
 	DefaultTrials        = 12
 	DefaultBaselines     = 2
 	DefaultConfirmations = 5
+	// DefaultWarmBlocks bounds a warm-up that goes on until the application has warmed up.
+	DefaultWarmBlocks = 8
 	// DefaultTolerance is a share of the limit.
 	DefaultTolerance = 0.02
 	// MarginByBound takes the limit from the bound of what is needed (Need).
@@ -193,8 +195,8 @@ type Search struct {
 	// the limit is the bound of what is needed.
 	Margin float64
 	// Stress asks for a long run and one with half the processors in the proof. Job
-	// says that there is no load to be longer.
-	Stress, Job bool
+	// says that there is no load to be longer, OpenLoop that it goes by a rate.
+	Stress, Job, OpenLoop bool
 	// Spare is the share of its speed that the objective leaves the application to lose,
 	// with ample memory as the measure; 0 where it does not look at that.
 	Spare float64

@@ -40,6 +40,9 @@ func (t *trier) Try(ctx context.Context, a Attempt) (Outcome, error) {
 	}
 	spec.SLO, spec.Baseline = a.slo(t.config.SLO), a.Baseline
 	a.Limit(&spec)
+	if a.Work == (trial.Work{}) && a.Phase == PhaseBaseline && t.config.Load.Loader != nil && t.config.Load.Loader.InMoments() {
+		spec.WarmBlocks = t.config.WarmBlocks
+	}
 	a.sameWork(&spec)
 	a.stress(&spec, t.config.processors())
 	spec.Probe = a.Phase == PhaseBaseline
@@ -138,6 +141,7 @@ const slowestWork = 3
 // JVM that warms up does more of it on a machine that is faster at the moment, and an
 // answer then costs it less. An open loop does the same work in the same time.
 func (a Attempt) sameWork(spec *trial.Spec) {
+	spec.Warmup *= time.Duration(max(1, a.Work.Blocks))
 	if _, ok := spec.Loader.(load.WorkLoader); !ok || spec.Loader.Describe().Rate > 0 {
 		return
 	}

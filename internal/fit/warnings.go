@@ -39,8 +39,10 @@ func warnings(f *Found) []string {
 	for _, w := range growthWarnings(f.Confirmations) {
 		add(w)
 	}
-	if w := f.slowWarning(); w != "" {
-		add(w)
+	for _, w := range []string{f.slowWarning(), f.unwarmed(), f.coldWarning()} {
+		if w != "" {
+			add(w)
+		}
 	}
 	if disturbed > 0 {
 		add(fmt.Sprintf("other processes took more than a tenth of the processors in %d of %d trials: rates are less certain", disturbed, len(f.Trials)))

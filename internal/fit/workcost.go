@@ -210,18 +210,6 @@ func (s *Search) waits(setup Setup) bool {
 	})
 }
 
-// answersLate says that a trial with levers that make threads wait, or pauses longer, did
-// not keep the share of the speed that the objective leaves. Processor time is blind to that.
-func (s *Search) answersLate(t Trial) bool {
-	if s.Facts.Processors == 1 || s.Spare <= 0 || s.bar == nil || s.bar.Speed() <= 0 {
-		return false
-	}
-	late := slices.ContainsFunc(s.Levers, func(l Lever) bool {
-		return (l.Waits || slices.Contains(l.Harms, HarmLatency)) && l.isIn(t.Setup) && !l.isIn(s.best.setup)
-	})
-	return late && t.Speed() < (1-s.Spare)*s.bar.Speed()
-}
-
 // isIn says that a setup has the options and variables of a lever, those that have no
 // sizes.
 func (l Lever) isIn(s Setup) bool {

@@ -133,29 +133,3 @@ func TestCostUntold(t *testing.T) {
 		}
 	}
 }
-
-// Processor time is blind to waiting: with processors to spare, threads that wait for each
-// other, or for a pause, must keep the speed.
-func TestAnswersLate(t *testing.T) {
-	arenas := Lever{ID: "arenas", Env: []string{"MALLOC_ARENA_MAX=1"}, Waits: true}
-	c1 := Lever{ID: "c1", Options: []string{"-XX:TieredStopAtLevel=1"}, Harms: []Harm{HarmSpeed}}
-	serial := Lever{ID: "collector", Options: []string{"-XX:+UseSerialGC"}, Harms: []Harm{HarmLatency}}
-	did := trial.Measured{Load: &load.Result{OK: 1000}}
-	base := Trial{Outcome: Outcome{Throughput: 100, Measured: did}}
-	for _, c := range []struct {
-		name       string
-		lever      Lever
-		speed      float64
-		processors int
-		want       bool
-	}{
-		{"arenas", arenas, 80, 4, true}, {"arenas, as fast", arenas, 95, 4, false}, {"arenas on one processor", arenas, 80, 1, false},
-		{"a collector with longer pauses", serial, 80, 4, true}, {"a compiler", c1, 80, 4, false},
-	} {
-		tr := Trial{Attempt{Setup: Setup{Options: c.lever.Options, Env: c.lever.Env}}, Outcome{Throughput: c.speed, Measured: did}}
-		s := &Search{Levers: []Lever{arenas, c1, serial}, Facts: Facts{Processors: c.processors}, Spare: 0.1, bar: &base}
-		if got := s.answersLate(tr); got != c.want {
-			t.Errorf("%s: %v", c.name, got)
-		}
-	}
-}

@@ -31,6 +31,7 @@ type trialRequest struct {
 	Job                    bool
 	Load                   *load.Plan
 	Warmup, Duration       time.Duration
+	WarmBlocks             int
 	Work                   trial.Work
 	SLO                    []string
 	Baseline               *trial.Measured
@@ -89,7 +90,7 @@ func checkTrial(s trial.Spec) error {
 
 func requestOf(s trial.Spec) (trialRequest, error) {
 	r := trialRequest{Args: s.Args, Env: s.Env, Dir: s.Dir, Limits: s.Limits, Ready: s.Ready.String(), ReadyTimeout: s.ReadyTimeout, Patience: s.Patience, Job: s.Job,
-		Warmup: s.Warmup, Duration: s.Duration, Work: s.Work, Baseline: s.Baseline, Idle: s.Idle, Probe: s.Probe, JavaHome: s.JavaHome, Files: s.Files,
+		Warmup: s.Warmup, WarmBlocks: s.WarmBlocks, Duration: s.Duration, Work: s.Work, Baseline: s.Baseline, Idle: s.Idle, Probe: s.Probe, JavaHome: s.JavaHome, Files: s.Files,
 		StopGrace: s.StopGrace, Weigh: s.Weigh, NoHugePages: s.NoHugePages, Squeeze: s.Squeeze}
 	for _, c := range s.SLO {
 		r.SLO = append(r.SLO, c.String())
@@ -103,7 +104,7 @@ func requestOf(s trial.Spec) (trialRequest, error) {
 // spec is the trial that a client asks for.
 func (r trialRequest) spec() (trial.Spec, error) {
 	s := trial.Spec{Args: r.Args, Env: r.Env, Dir: r.Dir, Limits: r.Limits, ReadyTimeout: r.ReadyTimeout, Patience: r.Patience, Job: r.Job,
-		Warmup: r.Warmup, Duration: r.Duration, Work: r.Work, Baseline: r.Baseline, Idle: r.Idle, Probe: r.Probe, JavaHome: r.JavaHome, Files: r.Files,
+		Warmup: r.Warmup, WarmBlocks: r.WarmBlocks, Duration: r.Duration, Work: r.Work, Baseline: r.Baseline, Idle: r.Idle, Probe: r.Probe, JavaHome: r.JavaHome, Files: r.Files,
 		StopGrace: r.StopGrace, Weigh: r.Weigh, NoHugePages: r.NoHugePages, Squeeze: r.Squeeze}
 	if len(r.Args) == 0 {
 		return s, errors.New("a trial of no command")

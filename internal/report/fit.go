@@ -69,6 +69,7 @@ func FitPage(r *fit.Result, failure error) *document.Document {
 	if failure == nil {
 		d.Add(heading("The runs compared"), comparison(r))
 		d.Add(fitConfirmations(r)...)
+		d.Add(fitCache(r)...)
 	}
 	if len(r.Trials) > 0 {
 		d.Add(heading("All trials"), trialTable(r, true))

@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"tare.dev/tare/internal/document"
 	"tare.dev/tare/internal/fit"
@@ -29,6 +30,9 @@ func fitNotes(r *fit.Result) []document.Block {
 		note(Size(r.UnpaidBytes) + " that it maps, of the C library and of files that other processes use, are charged to others on this machine; where it is alone, add them to the limit")
 	}
 	if text := costText(r.AsGiven.Result, Recommended(r).Result); text != "" {
+		note(text)
+	}
+	if text := noKnee(r); text != "" {
 		note(text)
 	}
 	for _, warning := range r.Warnings {
@@ -86,5 +90,9 @@ func loadText(c fit.Record) string {
 	if c.Requests > 0 {
 		return fmt.Sprintf("%s, %d requests from readiness on, within %s", how, c.Requests, Duration(c.Duration))
 	}
-	return fmt.Sprintf("%s, %s after %s of warm-up", how, Duration(c.Duration), Duration(c.Warmup))
+	warmup := Duration(c.Warmup) + " of warm-up"
+	if c.WarmBlocks > 1 {
+		warmup = fmt.Sprintf("a warm-up until it is warm, of at most %s", Duration(time.Duration(c.WarmBlocks)*c.Warmup))
+	}
+	return fmt.Sprintf("%s, %s after %s", how, Duration(c.Duration), warmup)
 }

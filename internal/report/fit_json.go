@@ -115,13 +115,16 @@ type limitsJSON struct {
 
 type loadJSON struct {
 	// Generator is "http", or the format of the load command's output.
-	Generator       string   `json:"generator,omitempty"`
-	Targets         []string `json:"targets"`
-	Command         []string `json:"command"`
-	Concurrency     int      `json:"concurrency"`
-	Rate            float64  `json:"rate"` // 0: closed loop
-	WarmupSeconds   float64  `json:"warmupSeconds"`
-	DurationSeconds float64  `json:"durationSeconds"`
+	Generator     string   `json:"generator,omitempty"`
+	Targets       []string `json:"targets"`
+	Command       []string `json:"command"`
+	Concurrency   int      `json:"concurrency"`
+	Rate          float64  `json:"rate"` // 0: closed loop
+	WarmupSeconds float64  `json:"warmupSeconds"`
+	// WarmBlocks is for how many times WarmupSeconds the warm-up could go on until the
+	// application had warmed up; 0 where it was WarmupSeconds.
+	WarmBlocks      int     `json:"warmBlocks,omitempty"`
+	DurationSeconds float64 `json:"durationSeconds"`
 	// Requests end the load, within DurationSeconds; 0: a load of that time.
 	Requests int64 `json:"requests,omitempty"`
 }
@@ -172,9 +175,22 @@ type runJSON struct {
 	// AnswerCPUMillis is the processor time of one good answer.
 	AnswerCPUMillis float64 `json:"answerCpuMillis,omitempty"`
 	OthersShare     float64 `json:"othersShare"`
+	// Warming are the blocks of a warm-up that went on until the application had warmed up;
+	// absent where it was as long as it was asked to be.
+	Warming []warmingJSON `json:"warming,omitempty"`
 	// PaceMicros is the mean processor time of a fixed piece of work meanwhile, by which
 	// costs are divided; absent where it is unknown.
 	PaceMicros float64 `json:"paceMicros,omitempty"`
+}
+
+// warmingJSON is a trial.WarmBlock.
+type warmingJSON struct {
+	Requests int64 `json:"requests"`
+	// AnswerCPUMillis is the processor time of one good answer; 0 is unknown.
+	AnswerCPUMillis float64 `json:"answerCpuMillis"`
+	// CompilerShare is the part of the processor time that compilers used; absent where it
+	// is unknown.
+	CompilerShare *float64 `json:"compilerShare,omitempty"`
 }
 
 // threadsJSON is a runner.Times, in seconds of processor time.
@@ -273,7 +289,7 @@ func NewFitJSON(r *fit.Result, failure error) FitJSON {
 		Command: c.Command.With(), JDK: c.Java.Version, JavaHome: c.Java.Home, Kernel: r.Machine.Kernel, Arch: r.Machine.Arch, Runner: r.RunnerName,
 		Machine: machineJSON{r.Machine.CPUs, r.Machine.MemoryBytes}, Limits: limitsJSON{c.CPUs, c.Cpuset}, SLO: c.SLO.String(), Ready: c.Ready.String(),
 		Load: loadJSON{Generator: c.Load.Generator, Targets: list(c.Load.Targets), Command: list(c.Load.Command), Concurrency: c.Load.Concurrency, Rate: c.Load.Rate,
-			WarmupSeconds: c.Warmup.Seconds(), DurationSeconds: c.Duration.Seconds(), Requests: c.Requests},
+			WarmupSeconds: c.Warmup.Seconds(), WarmBlocks: c.WarmBlocks, DurationSeconds: c.Duration.Seconds(), Requests: c.Requests},
 		Peak: r.Peak, UnpaidBytes: r.UnpaidBytes, Warnings: list(r.Warnings),
 	}
 	if c.Image != nil {
@@ -375,6 +391,9 @@ func newRunJSON(t fit.Trial) runJSON {
 		j.CPUSeconds, j.OthersShare = r.CPUTime.Seconds(), r.Others
 		j.AwaitShare, j.ReclaimShare, j.StartReclaimShare = r.AwaitShare, r.ReclaimShare, r.StartReclaimShare
 		j.MajorFaults, j.DirectReclaimBytes, j.IdleCPUs = r.MajorFaults, r.DirectBytes, r.IdleCPUs
+		for _, b := range r.Warming {
+			j.Warming = append(j.Warming, warmingJSON{b.Requests, 1000 * b.Cost.Seconds(), b.Compiling})
+		}
 		j.PaceMicros = 1000 * millis(r.Pace)
 		if t := r.Times; t != nil {
 			j.Threads = &threadsJSON{t.Application().Seconds(), t.Collector.Seconds(), t.Compiler.Seconds(), t.Service.Seconds()}

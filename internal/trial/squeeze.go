@@ -22,6 +22,15 @@ const (
 	squeezeTime = 10
 )
 
+// SqueezeStep is what was seen of an application at one of the limits by which its page
+// cache was taken from it.
+type SqueezeStep struct {
+	// LimitBytes was its limit, and CacheBytes the page cache that it had there.
+	LimitBytes, CacheBytes int64
+	// Waited is the share of the time in which some thread waited for memory.
+	Waited float64
+}
+
 // squeeze lowers the memory limit of an application under its load step by step,
 // until it waits for memory, and returns how much page cache it had when it last
 // could: it cannot do without. Where nothing is left to take and it still keeps
@@ -47,7 +56,10 @@ func (t *run) squeeze(ctx context.Context, u runner.Usage) int64 {
 		if limit < max(runner.MinMemoryBytes, held.need()) || t.proc.SetMemoryLimit(ctx, limit) != nil {
 			return max(held.reclaimable(), t.sampler.mappedFiles())
 		}
-		now, ok := t.keepsUp(ctx, limit)
+		now, waited, ok := t.keepsUp(ctx, limit)
+		if now.usage.UsageBytes > 0 {
+			t.squeezed = append(t.squeezed, SqueezeStep{limit, now.reclaimable(), waited})
+		}
 		if !ok {
 			break
 		}
@@ -60,23 +72,25 @@ func (t *run) squeeze(ctx context.Context, u runner.Usage) int64 {
 }
 
 // keepsUp puts load for a moment and says whether it was served without waiting for
-// memory, and what the group used then: how fast it was served does not matter, for more
-// than memory has a part in that. It tries once more where not: a moment is short.
-func (t *run) keepsUp(ctx context.Context, limit int64) (reading, bool) {
+// memory, what the group used then, and for what share of the time some thread waited: how
+// fast it was served does not matter, for more than memory has a part in that. It tries
+// once more where not: a moment is short.
+func (t *run) keepsUp(ctx context.Context, limit int64) (now reading, waited float64, keeps bool) {
 	slice := time.Duration(squeezeRequests / answersPerSecond(*t.load) * float64(time.Second))
 	slice = min(max(slice, leastSlice), mostSlice)
 	before, ok := t.read(ctx)
 	for tries := 0; ok && tries < 2; tries++ {
 		l, served := t.loadBriefly(ctx, slice)
-		var after reading
-		after, ok = t.read(ctx)
-		hurt := Evidence{LimitBytes: limit, Window: l.Elapsed, Stalled: stalledSince(before, after), RefaultBytes: after.usage.RefaultBytes - before.usage.RefaultBytes}.reclaimed()
-		if ok && served && !hurt {
-			return after, true
+		if now, ok = t.read(ctx); !ok {
+			return reading{}, 0, false
 		}
-		before = after
+		e := Evidence{LimitBytes: limit, Window: l.Elapsed, Stalled: stalledSince(before, now), RefaultBytes: now.usage.RefaultBytes - before.usage.RefaultBytes}
+		if waited = e.ReclaimShare(); served && !e.reclaimed() {
+			return now, waited, true
+		}
+		before = now
 	}
-	return reading{}, false
+	return now, waited, false
 }
 
 // loadBriefly puts load for a moment, and waits no more than another one for the

@@ -46,6 +46,9 @@ type Spec struct {
 	Loader   load.Loader
 	Warmup   time.Duration
 	Duration time.Duration
+	// WarmBlocks has the warm-up go on in blocks, each of them Warmup, until the application
+	// has warmed up (Warm), and for that many at most; 0 and 1 are a warm-up of Warmup.
+	WarmBlocks int
 	// Work ends the warm-up and the measured load before Warmup and Duration do.
 	Work Work
 	SLO  SLO
@@ -86,6 +89,8 @@ type Spec struct {
 // it is not, the Loader is a load.WorkLoader.
 type Work struct {
 	Warmup, Measured int64 `json:",omitempty"`
+	// Blocks is how many times Spec.Warmup that warm-up took where it was found; 0 is once.
+	Blocks int `json:",omitempty"`
 	// Due says that a trial fails which does not get through Measured in time.
 	Due bool `json:",omitempty"`
 }
@@ -118,6 +123,9 @@ type Result struct {
 	Load    *load.Result
 	// WarmupRequests were sent before the measured load.
 	WarmupRequests int64 `json:",omitempty"`
+	// Warming are the blocks of a warm-up that goes on until the application has warmed up
+	// (Spec.WarmBlocks).
+	Warming []WarmBlock `json:",omitempty"`
 	// Took is the length of the trial.
 	Took time.Duration
 	// PeakBytes is the group's highest usage; NeededBytes its highest usage
@@ -127,6 +135,8 @@ type Result struct {
 	// It is found by lowering the limit after the measurement; 0 where that
 	// was not done.
 	CacheBytes int64
+	// Squeezed are the steps by which that was found, the largest limit first.
+	Squeezed []SqueezeStep `json:",omitempty"`
 	// LiveBytes is the least heap that a collection left during the load. It
 	// is an upper bound of the live set, and 0 when no collection ran.
 	// HeapBytes is the highest heap usage that was seen.
@@ -191,7 +201,7 @@ type Result struct {
 
 // Measured is the part that SLOs look at.
 func (r *Result) Measured() Measured {
-	m := Measured{Load: r.Load, Warmup: r.WarmupRequests, Start: r.ReadyAfter, Time: r.JobTime, Pace: r.Pace}
+	m := Measured{Load: r.Load, Warmup: r.WarmupRequests, WarmBlocks: len(r.Warming), Start: r.ReadyAfter, Time: r.JobTime, Pace: r.Pace}
 	waited := r.ReclaimShare
 	if r.AwaitShare != nil {
 		waited = max(waited, *r.AwaitShare)
@@ -266,17 +276,20 @@ type run struct {
 	begin   time.Time
 	sampler *sampler
 
-	ready   time.Duration // 0: not
-	waited  time.Duration // for it to be ready, where Patience ended; else 0
-	jobTime time.Duration
-	ended   bool
-	load    *load.Result
-	warmup  int64 // requests
-	idle    *float64
-	window  window
-	start   window // until it was ready
-	end     *footprint.Footprint
-	growth  []Growth
+	ready    time.Duration // 0: not
+	waited   time.Duration // for it to be ready, where Patience ended; else 0
+	jobTime  time.Duration
+	ended    bool
+	load     *load.Result
+	warmup   int64 // requests
+	blocks   []WarmBlock
+	squeezed []SqueezeStep
+	decided  bool // the load was ended: nothing could change the verdict
+	idle     *float64
+	window   window
+	start    window // until it was ready
+	end      *footprint.Footprint
+	growth   []Growth
 }
 
 func (t *run) do(ctx context.Context) (*Result, error) {
@@ -304,7 +317,7 @@ func (t *run) do(ctx context.Context) (*Result, error) {
 		return nil, err
 	}
 	res := t.result(usage)
-	res.CacheBytes = cache
+	res.CacheBytes, res.Squeezed = cache, t.squeezed
 	if err := t.log.lost(); err != nil {
 		res.Warnings = append(res.Warnings, "the rest of the application's log is not kept: "+err.Error())
 	}
@@ -375,17 +388,14 @@ func (t *run) phases(ctx context.Context) error {
 		}
 	}
 	if t.spec.Warmup > 0 {
-		t.stage(Warming)
-		w, err := t.putLoad(ctx, t.spec.Work.Warmup, t.spec.Warmup)
-		if err != nil {
+		if err := t.warmUp(ctx); err != nil {
 			return err
 		}
-		t.warmup = w.Sent
 	}
 	t.stage(Loading)
 	t.sampler.begin(ctx)
 	t.sampler.watchTrend(ctx, t.expected())
-	l, err := t.putLoad(ctx, t.spec.Work.Measured, t.spec.Duration)
+	l, err := t.putMeasured(ctx)
 	t.load = &l
 	t.closeWindow(ctx)
 	return err
@@ -539,9 +549,10 @@ func (t *run) result(u runner.Usage) *Result {
 		}
 		e.Broken = t.spec.SLO.Check(m, t.spec.Baseline)
 		e.Broken = append(e.Broken, t.unfinished()...)
+		e.Broken = append(e.Broken, t.cutOff(e.Broken)...)
 	}
 	res := &Result{
-		Time: t.begin, Limits: t.spec.Limits, ReadyAfter: t.ready, JobTime: m.Time, Load: t.load, WarmupRequests: t.warmup, Took: time.Since(t.begin),
+		Time: t.begin, Limits: t.spec.Limits, ReadyAfter: t.ready, JobTime: m.Time, Load: t.load, WarmupRequests: t.warmup, Warming: t.blocks, Took: time.Since(t.begin),
 		PeakBytes: u.PeakBytes, NeededBytes: t.sampler.needed, LiveBytes: t.sampler.live, HeapBytes: t.sampler.heap,
 		Collections: e.Collections, RefaultBytes: e.RefaultBytes, Throttled: u.Throttled, CPUTime: u.CPUTime,
 		Exit: e.Exit, Ended: e.Ended, Peak: t.sampler.peak, End: t.end, Stat: u.Stat, Log: e.Log.LastLines,
