@@ -9,6 +9,7 @@ import (
 
 	"tare.dev/tare/internal/fit"
 	"tare.dev/tare/internal/testkit/results"
+	"tare.dev/tare/internal/trial"
 )
 
 // figures are what the replays of a bank say of the search.
@@ -35,15 +36,13 @@ type truth struct {
 	over []float64
 	// fails and runs are recorded trials within a step of the ladder of each answer's
 	// limit, summed over the answers: by fails over runs a fresh run fails by memory.
-	// Below are the same of those at lowShare of it.
+	// Below are the searches' own runs at 0.9 of the answer, the heap touched.
 	fails, runs           float64
 	failsBelow, runsBelow float64
 	// least is the fewest trials that one answer's share is of, untold how many answers
 	// have none.
 	least, untold int
 }
-
-const lowShare = 0.9
 
 // figuresOf replays so many searches, of seeds from 1.
 func figuresOf(r *replayed, searches int) (figures, error) {
@@ -88,18 +87,23 @@ func (f figures) answered() []replay {
 // truthOf compares answers with the trials that were recorded with their setups.
 func (r *replayed) truthOf(answers []replay) truth {
 	type known struct {
-		smallest                       int64
-		runs, fails, runsLow, failsLow int
+		smallest    int64
+		runs, fails int
 	}
 	cache := map[string]known{}
 	t := truth{least: math.MaxInt}
 	for _, a := range answers {
+		if a.below {
+			t.runsBelow++
+		}
+		if a.failedBelow {
+			t.failsBelow++
+		}
 		key := fmt.Sprintf("%q %q %v %d", a.Setup.Options, a.Setup.Env, a.Setup.Jar, a.LimitBytes)
 		k, ok := cache[key]
 		if !ok {
 			all, fails := r.near(a.Setup, a.LimitBytes, ladderStep)
-			low, failsLow := r.near(a.Setup, int64(lowShare*float64(a.LimitBytes)), ladderStep)
-			k = known{r.smallest(a.Setup), len(all), fails, len(low), failsLow}
+			k = known{r.smallest(a.Setup), len(all), fails}
 			cache[key] = k
 		}
 		if k.runs == 0 || k.smallest == 0 {
@@ -109,9 +113,6 @@ func (r *replayed) truthOf(answers []replay) truth {
 		t.least = min(t.least, k.runs)
 		t.over = append(t.over, float64(a.LimitBytes)/float64(k.smallest))
 		t.fails, t.runs = t.fails+float64(k.fails)/float64(k.runs), t.runs+1
-		if k.runsLow > 0 {
-			t.failsBelow, t.runsBelow = t.failsBelow+float64(k.failsLow)/float64(k.runsLow), t.runsBelow+1
-		}
 	}
 	return t
 }
@@ -126,7 +127,7 @@ func (r *replayed) smallest(s fit.Setup) int64 {
 	slices.SortFunc(all, func(a, b candidate) int { return cmp.Compare(b.at, a.at) })
 	least, failing := int64(0), false
 	for i := 0; i < len(all) && !failing; i++ {
-		if failing = r.lacked(all[i]); !failing {
+		if failing = r.lacked(all[i].Result); !failing {
 			least = all[i].at
 		}
 	}
@@ -138,8 +139,8 @@ func (r *replayed) smallest(s fit.Setup) int64 {
 
 // lacked says that memory failed a recorded trial: by such a verdict, or since waiting for
 // memory took all that the objective leaves of the speed.
-func (r *replayed) lacked(c candidate) bool {
-	return failedByMemory(c.Result) || c.Result.ReclaimShare >= r.slo.Spare()
+func (r *replayed) lacked(res *trial.Result) bool {
+	return failedByMemory(res) || res.ReclaimShare >= r.slo.Spare()
 }
 
 // within is the share of limits that are within a share of their median.

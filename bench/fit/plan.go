@@ -145,7 +145,7 @@ func (r *replayed) near(s fit.Setup, limit int64, share float64) (all []candidat
 	for _, c := range of {
 		if math.Abs(float64(c.at-limit)) <= share*float64(limit) {
 			all = append(all, c)
-			if r.lacked(c) {
+			if r.lacked(c.Result) {
 				fails++
 			}
 		}

@@ -467,6 +467,9 @@ type replay struct {
 	pools    []float64
 	// met is how many of the runs that confirm it met the objective, speed and all.
 	met int
+	// below and failedBelow say that there was a run below the answer, and that memory
+	// failed it.
+	below, failedBelow bool
 }
 
 // counts says that it was answered from the bank and not from the model.
@@ -488,6 +491,11 @@ func (r *replayed) run(seed uint64, observe func(fit.Event), wanted func(want, i
 	for _, run := range found.Confirmations {
 		if run.Passed {
 			rep.met++
+		}
+	}
+	for _, run := range found.Trials {
+		if run.Phase == fit.PhaseBelow {
+			rep.below, rep.failedBelow = true, r.lacked(run.Result)
 		}
 	}
 	return rep, nil

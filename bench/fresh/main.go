@@ -39,21 +39,25 @@ var caches = []string{"HOME", "TARE_CACHE", "GOPATH", "GOCACHE", "GOMODCACHE", "
 
 func main() {
 	warm := flag.Bool("warm", true, "run make test a second time, with the caches that the first one filled")
+	keep := flag.String("keep", "", "an empty `folder` for the clone and its caches, which then stay")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, *warm); err != nil {
+	if err := run(ctx, *warm, *keep); err != nil {
 		fmt.Fprintln(os.Stderr, "fresh:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, warm bool) error {
-	dir, err := os.MkdirTemp("", "tare-fresh-")
-	if err != nil {
-		return err
+func run(ctx context.Context, warm bool, dir string) error {
+	if dir == "" {
+		made, err := os.MkdirTemp("", "tare-fresh-")
+		if err != nil {
+			return err
+		}
+		defer removeAll(made)
+		dir = made
 	}
-	defer removeAll(dir)
 	home, tree := filepath.Join(dir, "home"), filepath.Join(dir, "tare")
 	if err := copySettings(home); err != nil {
 		return err
