@@ -147,6 +147,11 @@ func (c *Client) Machine(ctx context.Context) (runner.Machine, error) {
 	return call[runner.Machine](ctx, c, "machine", none{})
 }
 
+// Available is of the agent's machine.
+func (c *Client) Available(ctx context.Context) (int64, error) {
+	return call[int64](ctx, c, "available", none{})
+}
+
 // Busy is of the agent's machine; Own is what the agent used.
 func (c *Client) Busy(ctx context.Context) (runner.Busy, error) {
 	return call[runner.Busy](ctx, c, "busy", none{})
