@@ -331,7 +331,7 @@ func fitConfig(ctx context.Context, args []string, o fitOptions, stderr io.Write
 // application finds the application on this machine, and opens the runner.
 func (o fitOptions) application(ctx context.Context, c *fit.Config, args []string, stderr io.Writer) error {
 	var err error
-	c.Dir = c.From
+	c.Dir, c.Inherits = c.From, true // tare exec will start it
 	if c.Command, err = jvmopts.Parse(args); err != nil {
 		return usageError(fmt.Errorf("%w: give a java command after --, such as: java -jar app.jar", err))
 	}

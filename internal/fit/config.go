@@ -41,6 +41,8 @@ type Config struct {
 	Env      []string
 	AddedEnv []string
 	Dir      string
+	// Inherits is as in Facts.
+	Inherits bool
 	// From is the folder that the fit was started in.
 	From string
 	// CPUs and Cpuset are as in runner.Limits.
@@ -147,7 +149,7 @@ func NewLoad(l load.Loader) Load {
 func (c Config) Search(t Trier) *Search {
 	facts := Facts{Release: jvmopts.ParseRelease(c.Java.Version), Given: c.Given, Allow: c.Allow, CPUs: c.CPUs, Processors: int(math.Ceil(c.processors())), Nested: c.NestedJars,
 		Application:    c.application(),
-		ReadAheadBytes: c.ReadAheadBytes, Inherits: c.Runner != nil && strings.HasPrefix(c.Runner.Name(), "cgroup")}
+		ReadAheadBytes: c.ReadAheadBytes, Inherits: c.Inherits}
 	return &Search{Trier: t, Levers: c.Levers, Facts: facts, AmpleBytes: c.AmpleBytes, Baselines: c.Baselines, Confirmations: c.Confirmations,
 		MaxTrials: c.MaxTrials, Budget: c.Budget, Margin: c.Margin, Prefer: c.Prefer, ShowFailure: true, Ablation: c.Ablation, HeapCurve: c.HeapCurve,
 		Stress: c.Stress, Job: c.Job, OpenLoop: c.Load.Rate > 0, Spare: c.SLO.Spare(), Seed: c.Seed, Observe: c.Observe}

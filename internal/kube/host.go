@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"time"
 
 	"tare.dev/tare/internal/runner"
 )
@@ -35,6 +36,9 @@ var (
 
 // Busy is asked by the agent, in each trial.
 func (r *Runner) Busy(context.Context) (runner.Busy, error) { return runner.Busy{}, errInPod }
+
+// Pace is asked by the agent, in each trial.
+func (r *Runner) Pace(context.Context) (time.Duration, error) { return 0, errInPod }
 
 // FreePorts are of no use: each pod has its own.
 func (r *Runner) FreePorts(context.Context, int) ([]int, error) { return nil, errInPod }

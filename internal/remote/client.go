@@ -157,6 +157,15 @@ func (c *Client) Busy(ctx context.Context) (runner.Busy, error) {
 	return call[runner.Busy](ctx, c, "busy", none{})
 }
 
+// Pace is of the agent's machine.
+func (c *Client) Pace(ctx context.Context) (time.Duration, error) {
+	d, err := call[time.Duration](ctx, c, "pace", none{})
+	if err == nil && d <= 0 {
+		err = fmt.Errorf("agent: a pace of %v", d)
+	}
+	return d, err
+}
+
 // FreePorts are ports of the agent's loopback.
 func (c *Client) FreePorts(ctx context.Context, n int) ([]int, error) {
 	ports, err := call[[]int](ctx, c, "ports", portsRequest{n})

@@ -57,6 +57,7 @@ func NewServer(r runner.Runner, token string) (*Server, error) {
 	handle(s, "machine", maxCall, func(ctx context.Context, _ none) (runner.Machine, error) { return r.Machine(ctx) })
 	handle(s, "available", maxCall, func(ctx context.Context, _ none) (int64, error) { return r.Available(ctx) })
 	handle(s, "busy", maxCall, func(ctx context.Context, _ none) (runner.Busy, error) { return r.Busy(ctx) })
+	handle(s, "pace", maxCall, func(ctx context.Context, _ none) (time.Duration, error) { return r.Pace(ctx) })
 	handle(s, "ports", maxCall, func(ctx context.Context, in portsRequest) ([]int, error) { return r.FreePorts(ctx, in.N) })
 	handle(s, "listening", maxCall, func(ctx context.Context, in addrRequest) (string, error) { return r.Listening(ctx, in.Addr) })
 	handle(s, "java", maxCall, func(ctx context.Context, in fileRequest) (runner.Java, error) { return r.FindJava(ctx, in.Name) })

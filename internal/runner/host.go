@@ -35,6 +35,11 @@ type Host interface {
 	Available(ctx context.Context) (int64, error)
 	// Busy reads how much processor time was used so far.
 	Busy(ctx context.Context) (Busy, error)
+	// Pace is the processor time of a fixed piece of work, well below a millisecond: how
+	// fast the machine is at the moment. What slows the work of an application without
+	// taking its processor slows this as well: others in the caches and on the memory bus,
+	// and a machine below this one.
+	Pace(ctx context.Context) (time.Duration, error)
 	// FreePorts are n different TCP ports of the loopback that nobody listened
 	// on a moment ago.
 	FreePorts(ctx context.Context, n int) ([]int, error)

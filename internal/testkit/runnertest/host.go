@@ -5,6 +5,7 @@ import (
 	"errors"
 	"runtime"
 	"testing"
+	"time"
 
 	"tare.dev/tare/internal/linux"
 	"tare.dev/tare/internal/runner"
@@ -31,12 +32,16 @@ func Host(t *testing.T, h runner.Host) {
 	if b, err := h.Busy(t.Context()); err != nil || b.At <= 0 || b.All <= 0 || b.CPUs != m.CPUs {
 		t.Errorf("%+v, %v", b, err)
 	}
+	if d, err := h.Pace(t.Context()); err != nil || d <= 0 || d > time.Minute {
+		t.Errorf("pace %v, %v", d, err)
+	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, machine := h.Machine(ended)
 	_, available := h.Available(ended)
 	_, busy := h.Busy(ended)
-	for what, err := range map[string]error{"machine": machine, "available": available, "busy": busy} {
+	_, pace := h.Pace(ended)
+	for what, err := range map[string]error{"machine": machine, "available": available, "busy": busy, "pace": pace} {
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("%s after the end: %v", what, err)
 		}
