@@ -198,12 +198,12 @@ func (r *recorder) Train(ctx context.Context, s fit.Setup, option string) (strin
 	a := archive{training: training{s, option}, Number: len(r.archives) + 1}
 	r.archive, r.trained = a.Number, &a.training
 	conf := r.config
-	conf.ArchiveDir = r.archiveDir(a.Number)
-	dir, err := fit.OpenArchiveDir(conf.ArchiveDir)
+	dir, err := conf.Runner.OpenArchives(ctx, r.archiveDir(a.Number))
 	if err != nil {
 		return "", err
 	}
-	err = dir.Keep()
+	conf.UseArchives(dir)
+	err = dir.Keep(ctx)
 	begin := time.Now()
 	if err == nil {
 		_, err = fit.NewTrier(conf).Train(ctx, r.here(s), option)

@@ -179,6 +179,7 @@ func runBake(cmd *cobra.Command, o *bakeOptions, args []string) error {
 		return err
 	}
 	c, err := fitConfig(ctx, args, o.fitOptions, stderr)
+	defer closeRunner(c.Runner, stderr)
 	if err != nil {
 		return err
 	}

@@ -15,12 +15,13 @@ import (
 	"tare.dev/tare/internal/image"
 	"tare.dev/tare/internal/profile"
 	"tare.dev/tare/internal/report"
+	"tare.dev/tare/internal/runner"
 )
 
 // Where a baked image has what tare adds.
 const (
-	launcherInImage = fit.InImage + "/tare-exec"
-	profileInImage  = fit.InImage + "/" + profile.FileName
+	launcherInImage = runner.InImage + "/tare-exec"
+	profileInImage  = runner.InImage + "/" + profile.FileName
 	labelPrefix     = "dev.tare."
 	layerPrefix     = "tare bake: "
 )

@@ -14,6 +14,7 @@ import (
 	"tare.dev/tare/internal/fit"
 	"tare.dev/tare/internal/image"
 	"tare.dev/tare/internal/report"
+	"tare.dev/tare/internal/runner"
 	"tare.dev/tare/internal/shell"
 )
 
@@ -76,7 +77,7 @@ func (b baking) writeContext(dir string, c image.Change, train string) error {
 	if train != "" {
 		text = b.dockerfile(c, b.training(c, train))
 	}
-	if err := os.MkdirAll(filepath.Join(dir, filepath.FromSlash(fit.InImage)), 0o755); err != nil { // of a script it has no file
+	if err := os.MkdirAll(filepath.Join(dir, filepath.FromSlash(runner.InImage)), 0o755); err != nil { // of a script it has no file
 		return fmt.Errorf("--dockerfile: %w", err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "Dockerfile"), []byte(text), 0o644); err != nil {
@@ -113,7 +114,7 @@ func writeContextFile(name string, f image.File) error {
 // copied are the lines of a stage that has the files of the context.
 func (b baking) copied() []string {
 	return []string{"# Made by tare bake, for the JDK and the jars of the image below alone.",
-		"FROM scratch AS tare", fmt.Sprintf("COPY %s %s", strings.TrimPrefix(fit.InImage, "/"), fit.InImage)}
+		"FROM scratch AS tare", fmt.Sprintf("COPY %s %s", strings.TrimPrefix(runner.InImage, "/"), runner.InImage)}
 }
 
 // maxTries bounds how often the load of a training run is tried, once a second.
@@ -130,7 +131,7 @@ func (b baking) training(c image.Change, load string) []string {
 	}
 	return []string{"# Made by tare bake, for the JDK and the jars of the image below alone. The class archive is trained",
 		"# here: whatever the application needs to start has to be there in the build.",
-		"FROM " + b.fit.Image.Name + " AS tare", "USER 0", fmt.Sprintf("COPY %s %s", strings.TrimPrefix(fit.InImage, "/"), fit.InImage),
+		"FROM " + b.fit.Image.Name + " AS tare", "USER 0", fmt.Sprintf("COPY %s %s", strings.TrimPrefix(runner.InImage, "/"), runner.InImage),
 		`SHELL ["/bin/sh","-c"]`,
 		"RUN " + b.trained(c) + ` & java=$!; tries=0; \`,
 		"    until " + load + `; do \`,
@@ -172,7 +173,7 @@ func (b baking) dockerfile(c image.Change, stage []string) string {
 	line("%s", strings.Join(stage, "\n"))
 	line("")
 	line("FROM %s", b.fit.Image.Name)
-	line("COPY --from=tare %s %s", fit.InImage, fit.InImage)
+	line("COPY --from=tare %s %s", runner.InImage, runner.InImage)
 	for _, e := range c.Env {
 		name, value, _ := strings.Cut(e, "=")
 		line("ENV %s=%s", name, report.DockerfileQuote(value))

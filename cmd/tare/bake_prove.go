@@ -101,7 +101,7 @@ func (p proof) beside(ctx context.Context, slow fit.Trial, failed error) (m tria
 
 // javaOf is the launcher that a fit starts, whose path it looked up.
 func (p proof) javaOf(command string) string {
-	if p.config.Image.ByVariable {
+	if !p.config.Command.IsJava() {
 		return command
 	}
 	return p.config.Java.Path
@@ -113,7 +113,7 @@ func (p proof) bakedRun(ctx context.Context, d *runner.Docker, n int, baseline t
 		args = given
 	}
 	spec := p.spec(slices.Concat(p.baked.Config.Entrypoint, args), runner.Environ(p.config.Env, p.change.Env))
-	spec.Files = append(spec.Files, fit.InImage)
+	spec.Files = append(spec.Files, runner.InImage)
 	spec.Weigh = true
 	fit.Attempt{LimitBytes: *p.baking.fit.LimitBytes, Baseline: &baseline}.Limit(&spec)
 	spec.Baseline = &baseline
@@ -132,7 +132,7 @@ func (p proof) bakedRun(ctx context.Context, d *runner.Docker, n int, baseline t
 // spec is a run of a command as the fit ran it.
 func (p proof) spec(args, env []string) trial.Spec {
 	c := p.config
-	return trial.Spec{Args: args, Env: env, Dir: c.Image.Dir, Limits: runner.Limits{CPUs: c.CPUs, Cpuset: c.Cpuset}, Ready: c.Ready, ReadyTimeout: c.ReadyTimeout,
+	return trial.Spec{Args: args, Env: env, Dir: c.Dir, Limits: runner.Limits{CPUs: c.CPUs, Cpuset: c.Cpuset}, Ready: c.Ready, ReadyTimeout: c.ReadyTimeout,
 		Job: c.Job, Loader: c.Load.Loader, Warmup: c.Warmup, Duration: c.Duration, Work: c.Work(), SLO: c.SLO, JavaHome: c.Java.Home, Files: c.Command.Files()}
 }
 

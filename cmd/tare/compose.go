@@ -90,7 +90,7 @@ func (o *fitOptions) fromCompose(ctx context.Context, args []string) (*fit.Compo
 // caller calls down when no trial runs any more.
 func (f *composeFlags) startBeside(ctx context.Context, c *fit.Config, stderr io.Writer) (down func() error, err error) {
 	down = func() error { return nil }
-	if c.Image == nil || c.Image.Compose == nil {
+	if !f.given() {
 		return down, nil
 	}
 	p, err := f.read(ctx)

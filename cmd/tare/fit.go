@@ -197,30 +197,18 @@ func usageError(err error) error { return &exitError{exitUsage, err} }
 // runFit makes a fit and shows it. The result is nil where none was begun.
 func runFit(ctx context.Context, stdout, stderr io.Writer, args []string, o fitOptions, h *history) (result *fit.Result, err error) {
 	c, err := fitConfig(ctx, args, o, stderr)
+	defer closeRunner(c.Runner, stderr)
 	if err != nil {
-		if closer, ok := c.Runner.(io.Closer); ok {
-			err = errors.Join(err, closer.Close())
-		}
 		return nil, err
 	}
-	if c.Image == nil {
-		if c.Runner, err = openRunner(o.cgroupParent, stderr); err != nil {
-			return nil, err
-		}
-	}
-	if closer, ok := c.Runner.(io.Closer); ok {
-		defer closer.Close()
-	}
-	folders, err := openFolders(&c, o, h)
+	folders, err := openFolders(ctx, &c, o, h, stderr)
 	if err != nil {
 		return nil, err
 	}
 	defer folders.close(stderr)
-	unshare, err := shareAndSurvey(ctx, &c)
-	if err != nil {
+	if err := c.Survey(ctx); err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, unshare()) }()
 	if err := h.begin(ctx, &c, stderr); err != nil {
 		return nil, err
 	}
@@ -234,7 +222,7 @@ func runFit(ctx context.Context, stdout, stderr io.Writer, args []string, o fitO
 	c.Observe, c.Stage = progress.event, progress.stage
 	result, err = fit.Run(ctx, c)
 	progress.end()
-	if err := folders.keep(result); err != nil {
+	if err := folders.keep(ctx, result); err != nil {
 		progress.note(err.Error())
 	}
 	keepErr := h.end(ctx, result, err)
@@ -289,10 +277,10 @@ func fitConfig(ctx context.Context, args []string, o fitOptions, stderr io.Write
 	if c.Terms, c.Levers, err = o.terms(); err != nil {
 		return c, usageError(err)
 	}
-	if c.Dir, err = os.Getwd(); err != nil {
+	if c.From, err = os.Getwd(); err != nil {
 		return c, err
 	}
-	if err := cmp.Or(o.composeFlags.check(o.image, o.runFlags), o.runFlags.check(o.image != "" || o.composeFlags.given(), c.Dir)); err != nil {
+	if err := cmp.Or(o.composeFlags.check(o.image, o.runFlags), o.runFlags.check(o.image != "" || o.composeFlags.given(), c.From)); err != nil {
 		return c, usageError(err)
 	}
 	if o.env, err = o.withEnvFiles(o.env); err != nil {
@@ -306,16 +294,6 @@ func fitConfig(ctx context.Context, args []string, o fitOptions, stderr io.Write
 		c.CPUs, c.Cpuset = o.cpus, o.cpuset
 	}
 	c.AddedEnv = o.env
-	if o.runner == inCluster {
-		err = o.applicationInCluster(ctx, &c, args, stderr)
-	} else if o.image != "" {
-		err = o.applicationInImage(ctx, &c, args, composed, stderr)
-	} else {
-		err = o.application(ctx, &c, args)
-	}
-	if err != nil {
-		return c, err
-	}
 	if c.Job {
 		if err := o.checkJob(); err != nil {
 			return c, usageError(err)
@@ -333,20 +311,27 @@ func fitConfig(ctx context.Context, args []string, o fitOptions, stderr io.Write
 	if c.SLO, err = o.objective(c.Load); err != nil {
 		return c, usageError(err)
 	}
-	if o.runner == inCluster {
-		c.AmpleBytes, err = ampleInCluster(ctx, o.ample, c.Runner)
-	} else {
-		c.AmpleBytes, err = ampleBytes(o.ample)
+	switch {
+	case o.runner == inCluster:
+		err = o.applicationInCluster(ctx, &c, args, stderr)
+	case o.image != "":
+		err = o.applicationInImage(ctx, &c, args, composed, stderr)
+	default:
+		err = o.application(ctx, &c, args, stderr)
 	}
 	if err != nil {
+		return c, err
+	}
+	if c.AmpleBytes, err = ampleBytes(ctx, o.ample, c.Runner); err != nil {
 		return c, usageError(err)
 	}
 	return c, nil
 }
 
-// application finds the application on this machine.
-func (o fitOptions) application(ctx context.Context, c *fit.Config, args []string) error {
+// application finds the application on this machine, and opens the runner.
+func (o fitOptions) application(ctx context.Context, c *fit.Config, args []string, stderr io.Writer) error {
 	var err error
+	c.Dir, c.Inherits = c.From, true // tare exec will start it
 	if c.Command, err = jvmopts.Parse(args); err != nil {
 		return usageError(fmt.Errorf("%w: give a java command after --, such as: java -jar app.jar", err))
 	}
@@ -364,7 +349,8 @@ func (o fitOptions) application(ctx context.Context, c *fit.Config, args []strin
 	if c.Given, err = jvmopts.Read(jvmopts.Input{Release: jvmopts.ParseRelease(c.Java.Version), Args: args[1:], Env: c.Env, Dir: c.Dir}); err != nil {
 		return usageError(err)
 	}
-	return nil
+	c.Runner, err = openRunner(o.cgroupParent, stderr)
+	return err
 }
 
 func (o fitOptions) checkNumbers() error {
@@ -423,6 +409,15 @@ func openRunner(parent string, stderr io.Writer) (runner.Runner, error) {
 	}
 	sweep(r, stderr)
 	return r, nil
+}
+
+// closeRunner undoes what a runner made for itself.
+func closeRunner(r runner.Runner, stderr io.Writer) {
+	if closer, ok := r.(io.Closer); ok {
+		if err := closer.Close(); err != nil {
+			fmt.Fprintf(stderr, "note: %v\n", err)
+		}
+	}
 }
 
 // sweep clears what an earlier, killed tare left.

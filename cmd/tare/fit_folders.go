@@ -1,16 +1,17 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
 
-	"tare.dev/tare/internal/cachedir"
 	"tare.dev/tare/internal/document"
 	"tare.dev/tare/internal/fit"
 	"tare.dev/tare/internal/outdir"
 	"tare.dev/tare/internal/report"
+	"tare.dev/tare/internal/runner"
 )
 
 const (
@@ -22,25 +23,27 @@ const (
 // archives. Either may be nil.
 type fitFolders struct {
 	out      *outdir.Dir
-	archives *fit.ArchiveDir
+	archives runner.Archives
 }
 
 // openFolders opens the folders of a fit. In --out it removes the results of an
 // earlier one, unless that goes on: trials of two fits in one folder could not be
 // told apart.
-func openFolders(c *fit.Config, o fitOptions, h *history) (*fitFolders, error) {
+func openFolders(ctx context.Context, c *fit.Config, o fitOptions, h *history, stderr io.Writer) (*fitFolders, error) {
 	f := &fitFolders{}
 	err := f.openOut(o)
 	if err == nil {
-		err = f.openArchives(o, h)
+		err = f.openArchives(ctx, c.Runner, o, h)
+	}
+	if errors.Is(err, runner.ErrNoArchives) {
+		fmt.Fprintf(stderr, "class archives and extracted jars are not tried: %v\n", err)
+		err = nil
 	}
 	if err != nil {
-		return nil, errors.Join(err, f.closeOut())
+		return nil, errors.Join(err, f.closeBoth())
 	}
 	c.Out = f.out
-	if f.archives != nil {
-		c.ArchiveDir = f.archives.Path()
-	}
+	c.UseArchives(f.archives)
 	return f, nil
 }
 
@@ -63,37 +66,30 @@ func (f *fitFolders) openOut(o fitOptions) error {
 	return err
 }
 
-// openArchives makes the folder for class archives, with the other results or in
-// the cache, or finds that of a fit that goes on.
-func (f *fitFolders) openArchives(o fitOptions, h *history) error {
-	var err error
-	if old := h.archiveDir(); old != "" {
-		f.archives, err = fit.OpenArchiveDir(old)
+// openArchives makes the folder for class archives, with the other results or where the
+// runner has such, or finds that of a fit that goes on.
+func (f *fitFolders) openArchives(ctx context.Context, h runner.Host, o fitOptions, past *history) (err error) {
+	if old := past.archiveDir(); old != "" {
+		f.archives, err = h.OpenArchives(ctx, old)
 	} else {
-		base := filepath.Join(o.out, "archives")
-		if o.out == "" {
-			cache, err := cachedir.Path()
-			if err != nil {
-				return fmt.Errorf("folder for class archives: %w, or give --out", err)
-			}
-			base = filepath.Join(cache, "archives")
+		var base string
+		if f.out != nil {
+			base = f.out.Path("archives")
 		}
-		if base, err = filepath.Abs(base); err == nil {
-			f.archives, err = fit.MakeArchiveDir(base)
-		}
+		f.archives, err = h.MakeArchives(ctx, base)
 	}
-	if err == nil && h != nil { // what is cut off can go on
-		err = f.archives.Keep()
+	if err == nil && past != nil { // what is cut off can go on
+		err = f.archives.Keep(ctx)
 	}
 	return err
 }
 
-// keep keeps the archives where the answer names one.
-func (f *fitFolders) keep(r *fit.Result) error {
+// keep keeps the archives where the answer names one, also when ctx has ended.
+func (f *fitFolders) keep(ctx context.Context, r *fit.Result) error {
 	if f.archives == nil || r.Archive == "" && r.Setup.Jar == "" {
 		return nil
 	}
-	return f.archives.Keep()
+	return f.archives.Keep(context.WithoutCancel(ctx))
 }
 
 // write writes the result to --out.
@@ -109,18 +105,17 @@ func (f *fitFolders) write(r *fit.Result, failure error) error {
 }
 
 func (f *fitFolders) close(stderr io.Writer) {
-	err := f.closeOut()
-	if f.archives != nil {
-		err = errors.Join(err, f.archives.Close())
-	}
-	if err != nil {
+	if err := f.closeBoth(); err != nil {
 		fmt.Fprintf(stderr, "note: %v\n", err)
 	}
 }
 
-func (f *fitFolders) closeOut() error {
-	if f.out == nil {
-		return nil
+func (f *fitFolders) closeBoth() (err error) {
+	if f.out != nil {
+		err = f.out.Close()
 	}
-	return f.out.Close()
+	if f.archives != nil {
+		err = errors.Join(err, f.archives.Close())
+	}
+	return err
 }

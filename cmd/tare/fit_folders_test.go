@@ -8,7 +8,9 @@ import (
 	"testing"
 
 	"tare.dev/tare/internal/fit"
+	"tare.dev/tare/internal/runner"
 	"tare.dev/tare/internal/testkit/jvmtest"
+	"tare.dev/tare/internal/testkit/runnertest"
 )
 
 // What tare did not make in --out is never replaced or removed.
@@ -54,13 +56,33 @@ func TestFitLeavesForeignFiles(t *testing.T) {
 	}
 }
 
+// Where no folder is had in common with the trials, what needs one is not tried.
+func TestFitWithoutArchives(t *testing.T) {
+	c := fit.Config{Runner: &runner.Pod{}, Levers: fit.Levers}
+	var said strings.Builder
+	f, err := openFolders(t.Context(), &c, fitOptions{}, nil, &said)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.close(t.Output())
+	var needs int
+	for _, l := range fit.Levers {
+		if l.Extract || l.TrainOption != "" {
+			needs++
+		}
+	}
+	if needs == 0 || len(c.Levers) != len(fit.Levers)-needs || c.ArchiveDir != "" || said.String() != "class archives and extracted jars are not tried: what trials write goes with them\n" {
+		t.Errorf("%d of %d levers, %q, %q", len(c.Levers), len(fit.Levers), c.ArchiveDir, &said)
+	}
+}
+
 // Two fits of one command have archives of their own.
 func TestFitsHaveArchivesOfTheirOwn(t *testing.T) {
 	t.Setenv("TARE_CACHE", t.TempDir())
 	var paths []string
 	for range 2 {
-		var c fit.Config
-		f, err := openFolders(&c, fitOptions{}, nil)
+		c := fit.Config{Runner: runnertest.OnlyHost(runner.ThisHost())}
+		f, err := openFolders(t.Context(), &c, fitOptions{}, nil, t.Output())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -16,6 +16,7 @@ import (
 	"tare.dev/tare/internal/fit"
 	"tare.dev/tare/internal/linux"
 	"tare.dev/tare/internal/report"
+	"tare.dev/tare/internal/runner"
 	"tare.dev/tare/internal/store"
 )
 
@@ -193,7 +194,7 @@ func (h *history) begin(ctx context.Context, c *fit.Config, stderr io.Writer) er
 	if h == nil {
 		return nil
 	}
-	removed, err := h.store.Sweep(ctx)
+	removed, err := h.store.Sweep(ctx, runner.ThisHost().RemoveMade)
 	if len(removed) > 0 {
 		fmt.Fprintf(stderr, "removed what an earlier run had left: %s\n", strings.Join(removed, ", "))
 	}

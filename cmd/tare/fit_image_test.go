@@ -102,20 +102,20 @@ func surveyOfImage(t *testing.T, e *dockertest.Engine) {
 	bootjartest.Write(t, app, files["/app/sysinfo.jar"], map[string]string{"BOOT-INF/classes/application.yml": "a: 1\n"})
 	files["/app/boot.jar"] = app
 	importFiles(t, e, "tare/boot:1", files, `ENTRYPOINT ["java","-jar","boot.jar"]`)
-	c := fit.Config{Levers: fit.Levers, ArchiveDir: t.TempDir()}
+	c := fit.Config{Levers: fit.Levers}
 	o := fitOptions{image: "tare/boot:1"}
 	if err := o.applicationInImage(t.Context(), &c, nil, nil, io.Discard); err != nil {
 		t.Fatal(err)
 	}
-	done, err := shareAndSurvey(t.Context(), &c)
-	if err != nil {
+	if err := c.Survey(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if !c.NestedJars || len(c.ClassPath.Texts) != 2 || c.ClassPath.Texts["/app/boot.jar!/BOOT-INF/classes/application.yml"] == nil {
 		t.Errorf("holds jars: %v, texts %q", c.NestedJars, c.ClassPath.Texts)
 	}
-	if err := done(); err != nil {
-		t.Error(err)
+	closeRunner(c.Runner, t.Output())
+	if f, err := c.Runner.File(t.Context(), "/app/boot.jar"); err == nil {
+		t.Errorf("the copy of the jar is left: %+v", f)
 	}
 	noContainers(t, e)
 }

@@ -1,10 +1,10 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -13,12 +13,9 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/spf13/pflag"
 
 	"tare.dev/tare/internal/fit"
-	"tare.dev/tare/internal/linux"
 	"tare.dev/tare/internal/load"
 	"tare.dev/tare/internal/report"
 	"tare.dev/tare/internal/runner"
@@ -226,10 +223,10 @@ const (
 	minAmple        = 16 * report.MiB
 )
 
-// ampleBytes is --ample, or half of what is available and at most 2 GiB: the
-// JVM sizes itself by what it sees, and would take more of more.
-func ampleBytes(s string) (int64, error) {
-	available, err := availableBytes()
+// ampleBytes is --ample, or half of what is available where the trials run, and at most
+// 2 GiB: the JVM sizes itself by what it sees, and would take more of more.
+func ampleBytes(ctx context.Context, s string, h runner.Host) (int64, error) {
+	available, err := h.Available(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -248,37 +245,7 @@ func ampleBytes(s string) (int64, error) {
 		return 0, fmt.Errorf("--ample %s: no JVM starts in less than %s", s, report.Limit(minAmple))
 	}
 	if n > available {
-		return 0, fmt.Errorf("--ample %s: only %s are available here", s, report.Limit(available))
+		return 0, fmt.Errorf("--ample %s: only %s are available where the trials run", s, report.Limit(available))
 	}
 	return (n + report.MiB - 1) / report.MiB * report.MiB, nil
-}
-
-// availableBytes is what the machine and the own group have left.
-func availableBytes() (int64, error) {
-	var si unix.Sysinfo_t
-	if err := unix.Sysinfo(&si); err != nil {
-		return 0, fmt.Errorf("memory of this machine: %w", err)
-	}
-	available := int64(si.Freeram+si.Bufferram) * int64(si.Unit)
-	if b, err := os.ReadFile("/proc/meminfo"); err == nil {
-		if n, ok := memAvailable(string(b)); ok {
-			available = n
-		}
-	}
-	proc := linux.NewFS("/proc")
-	if m, err := linux.NewCgroupFS(proc, "/").MemoryOf(os.Getpid()); err == nil && m.LimitBytes > 0 {
-		available = min(available, max(0, m.LimitBytes-m.UsageBytes+m.Stat["inactive_file"]))
-	}
-	return available, nil
-}
-
-// memAvailable reads MemAvailable out of /proc/meminfo (proc_meminfo(5)).
-func memAvailable(text string) (int64, bool) {
-	for line := range strings.Lines(text) {
-		if rest, ok := strings.CutPrefix(line, "MemAvailable:"); ok {
-			kib, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(rest), "kB")), 10, 64)
-			return kib << 10, err == nil && kib >= 0 && kib < math.MaxInt64>>10
-		}
-	}
-	return 0, false
 }

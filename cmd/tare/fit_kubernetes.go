@@ -16,7 +16,6 @@ import (
 	"tare.dev/tare/internal/jvmopts"
 	"tare.dev/tare/internal/kube"
 	"tare.dev/tare/internal/kubeapi"
-	"tare.dev/tare/internal/report"
 	"tare.dev/tare/internal/runner"
 )
 
@@ -99,8 +98,7 @@ func (o fitOptions) applicationInCluster(ctx context.Context, c *fit.Config, arg
 	if err := o.lookIntoPod(ctx, c, r, app.Image, command, args); err != nil {
 		return errors.Join(err, r.Close())
 	}
-	c.Levers = slices.DeleteFunc(c.Levers, func(l fit.Lever) bool { return l.Extract || l.TrainOption != "" })
-	fmt.Fprintf(stderr, "trials run on node %s, in namespace %s; class archives and extracted jars are not tried there\n", r.Node(), client.Namespace)
+	fmt.Fprintf(stderr, "trials run on node %s, in namespace %s\n", r.Node(), client.Namespace)
 	return nil
 }
 
@@ -157,11 +155,9 @@ func (o fitOptions) lookIntoPod(ctx context.Context, c *fit.Config, r *kube.Runn
 	if c.Env, err = applicationEnv(facts.Env, o.env); err != nil {
 		return usageError(err)
 	}
-	c.Java = facts.Java
-	c.Image = &fit.Image{Name: image, ID: r.Image(), Dir: facts.Dir, Args: args, ByVariable: !isJava(command), UID: facts.UID, GID: facts.GID}
-	if c.Image.ByVariable {
-		c.Command = fit.CommandOf(command)
-	} else if c.Command, err = jvmopts.Parse(command); err != nil {
+	c.Java, c.Dir = facts.Java, facts.Dir
+	c.Image = &fit.Image{Name: image, ID: r.Image(), Args: args, ByVariable: !isJava(command)}
+	if c.Command, err = fit.CommandOf(command); err != nil {
 		return usageError(err)
 	}
 	c.Given, err = jvmopts.Read(jvmopts.Input{Release: jvmopts.ParseRelease(c.Java.Version), Args: javaArgs(command), Env: c.Env, Dir: facts.Dir, ReadFile: facts.read})
@@ -169,23 +165,4 @@ func (o fitOptions) lookIntoPod(ctx context.Context, c *fit.Config, r *kube.Runn
 		return usageError(err)
 	}
 	return nil
-}
-
-// ampleInCluster is --ample, or half of the node's memory and at most maxDefaultAmple.
-func ampleInCluster(ctx context.Context, s string, r runner.Runner) (int64, error) {
-	m, err := r.Machine(ctx)
-	if err != nil {
-		return 0, err
-	}
-	if s == "" {
-		return min(maxDefaultAmple, m.MemoryBytes/2) / report.MiB * report.MiB, nil
-	}
-	n, err := runner.ParseSize(s)
-	switch {
-	case err != nil:
-		return 0, fmt.Errorf("--ample %w", err)
-	case n < minAmple || n > m.MemoryBytes:
-		return 0, fmt.Errorf("--ample %s: give from %s to what the node has, %s", s, report.Limit(minAmple), report.Limit(m.MemoryBytes))
-	}
-	return (n + report.MiB - 1) / report.MiB * report.MiB, nil
 }

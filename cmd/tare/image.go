@@ -267,6 +267,7 @@ func (o fitOptions) applicationInImage(ctx context.Context, c *fit.Config, args 
 	if err != nil {
 		return err
 	}
+	c.Runner = d
 	from := d.Image()
 	command := slices.Concat(from.Config.Entrypoint, from.Config.Cmd)
 	if len(args) > 0 {
@@ -285,56 +286,21 @@ func (o fitOptions) applicationInImage(ctx context.Context, c *fit.Config, args 
 	if err != nil {
 		return imageError(o.image, err)
 	}
-	c.Runner, c.Java, c.Env = d, facts.Java, facts.withHome(c.Env)
-	c.Image = &fit.Image{Name: o.image, ID: from.ID, Dir: facts.Dir, Args: args, ByVariable: !isJava(command), UID: facts.UID, GID: facts.GID, Jar: facts.NestedJar, Run: o.run, Compose: composed}
-	if c.Image.ByVariable {
-		c.Command = fit.CommandOf(command)
-	} else if c.Command, err = jvmopts.Parse(command); err != nil {
+	c.Java, c.Env, c.Dir = facts.Java, facts.withHome(c.Env), facts.Dir
+	c.Image = &fit.Image{Name: o.image, ID: from.ID, Args: args, ByVariable: !isJava(command), Run: o.run, Compose: composed}
+	if c.Command, err = fit.CommandOf(command); err != nil {
 		return usageError(err)
 	}
 	if c.Given, err = jvmopts.Read(jvmopts.Input{Release: jvmopts.ParseRelease(c.Java.Version), Args: javaArgs(command), Env: c.Env, Dir: facts.Dir, ReadFile: facts.read}); err != nil {
 		return usageError(err)
 	}
+	d.RunAs(facts.UID, facts.GID)
+	if facts.NestedJar == "" {
+		return nil
+	}
+	// What it holds decides what is tried, and it is taken apart here.
+	if err := d.CopyOut(ctx, facts.NestedJar, c.JarPath(), image.FileTime); err != nil {
+		return fmt.Errorf("the application's jar: %w", err)
+	}
 	return nil
-}
-
-// shareAndSurvey shares the folder of a fit with its containers, and then surveys: what
-// the application's jar in an image holds is seen in the copy of it. The caller calls
-// done when the fit has ended.
-func shareAndSurvey(ctx context.Context, c *fit.Config) (done func() error, err error) {
-	if done, err = shareFolder(ctx, c); err != nil {
-		return nil, err
-	}
-	if err := c.Survey(ctx); err != nil {
-		return nil, errors.Join(err, done())
-	}
-	return done, nil
-}
-
-// shareFolder gives the containers of a fit its folder of archives, and the fit a copy
-// of the application's jar, where that holds jars: it is taken apart here. The caller
-// calls done when the fit has ended.
-func shareFolder(ctx context.Context, c *fit.Config) (done func() error, err error) {
-	d, ok := c.Runner.(*runner.Docker)
-	if !ok {
-		return func() error { return nil }, nil
-	}
-	d.Share(c.ArchiveDir, fit.InImage, c.Image.UID, c.Image.GID)
-	if c.Image.Jar == "" {
-		return func() error { return nil }, nil
-	}
-	dir, err := os.MkdirTemp("", "tare-jar-*")
-	if err != nil {
-		return nil, err
-	}
-	done = func() error { return os.RemoveAll(dir) }
-	jar := filepath.Join(dir, filepath.Base(c.Command.Jar()))
-	err = d.CopyOut(ctx, c.Image.Jar, jar)
-	if err == nil {
-		err = os.Chtimes(jar, image.FileTime, image.FileTime)
-	}
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("the application's jar: %w", err), done())
-	}
-	return done, nil
 }

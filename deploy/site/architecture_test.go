@@ -2,6 +2,10 @@ package main
 
 import (
 	"bytes"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -81,6 +85,89 @@ func drawing(text string) (layers []string, arrows [][2]string) {
 		}
 	}
 	return layers, arrows
+}
+
+// ofOneMachine are files above the runners that name the kernel's files for another reason
+// than a trial.
+var ofOneMachine = map[string]string{
+	"cmd/tare/agent.go":       "what an agent watches on its own machine",
+	"internal/kube/job.go":    "what the pod of a trial mounts",
+	"internal/lab/machine.go": "what is set in a virtual machine",
+}
+
+// TestTrialsKnowNoMachine reads what is built on runners: a trial may run anywhere, so
+// none of it names /proc, /sys or a process by its id. What a fit has to know of the
+// machine, runner.Host and runner.Process tell.
+func TestTrialsKnowNoMachine(t *testing.T) {
+	root := jvmtest.Root(t)
+	above := []string{"runner", "trial", "fit", "remote"}
+	var read int
+	for _, top := range []string{"internal", "cmd/tare"} {
+		err := filepath.WalkDir(filepath.Join(root, top), func(name string, e fs.DirEntry, err error) error {
+			if err != nil || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
+				return err
+			}
+			rel, err := filepath.Rel(root, name)
+			if err != nil {
+				return err
+			}
+			dir := strings.TrimPrefix(filepath.Dir(rel), "internal/")
+			if dir == "runner" || strings.HasPrefix(dir, "testkit/") || ofOneMachine[rel] != "" {
+				return nil
+			}
+			file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+			if err != nil {
+				return err
+			}
+			if dir != "load" && !slices.Contains(above, dir) && !slices.ContainsFunc(file.Imports, func(i *ast.ImportSpec) bool {
+				return slices.Contains(above, strings.TrimPrefix(strings.Trim(i.Path.Value, `"`), names.Module+"/internal/"))
+			}) {
+				return nil
+			}
+			read++
+			for _, what := range ofThisMachine(file) {
+				t.Errorf("%s: %s: have a runner.Host or runner.Process tell", rel, what)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if read < 100 {
+		t.Errorf("%d files were read", read)
+	}
+}
+
+// ofThisMachine are the words of a file that mean a machine's files of the kernel, or a
+// process by its id.
+func ofThisMachine(file *ast.File) []string {
+	var found []string
+	ast.Inspect(file, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.BasicLit:
+			if regexp.MustCompile("^[\"`]/(proc|sys)([/\"`]|$)").MatchString(n.Value) {
+				found = append(found, n.Value)
+			}
+		case *ast.SelectorExpr:
+			if x, ok := n.X.(*ast.Ident); ok && slices.Contains([]string{"os.Getpid", "os.FindProcess", "linux.NewFS", "linux.NewCgroupFS", "unix.Sysinfo", "unix.PidfdOpen"}, x.Name+"."+n.Sel.Name) {
+				found = append(found, x.Name+"."+n.Sel.Name)
+			}
+		}
+		return true
+	})
+	return found
+}
+
+func TestOfThisMachine(t *testing.T) {
+	const program = "package p\nvar a = `/proc/stat` + \"/sys\" + \"/system\" + \"see /proc/self\"\nfunc f() { os.Getpid(); linux.NewFS(\"/proc\"); os.Getwd() }"
+	file, err := parser.ParseFile(token.NewFileSet(), "p.go", program, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := ofThisMachine(file), []string{"`/proc/stat`", `"/sys"`, "os.Getpid", "linux.NewFS", `"/proc"`}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
 }
 
 // importsOf has what each package of the tree imports of it, named below internal; tests

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -61,10 +62,10 @@ func (t *trier) Train(ctx context.Context, s Setup, option string) (string, erro
 // Extract takes the application's jar apart, in the folder of archives.
 func (t *trier) Extract(ctx context.Context) (string, error) {
 	dir := t.config.extractedDir()
-	if _, err := RemoveMade(dir); err != nil { // by this fit, before it was cut off
+	if _, err := t.config.Runner.RemoveMade(ctx, dir); err != nil { // by this fit, before it was cut off
 		return "", fmt.Errorf("folder for extracted jars: %w", err)
 	}
-	jar, err := t.config.Runner.Extract(ctx, t.config.jarPath(), dir)
+	jar, err := t.config.Runner.Extract(ctx, t.config.JarPath(), dir)
 	if errors.Is(err, bootjar.ErrLayout) {
 		return "", fmt.Errorf("%w: %w", ErrNotExtracted, err)
 	}
@@ -88,8 +89,8 @@ func (c Config) archiveFile(option string) string {
 }
 
 // keepArchives keeps what the recommendation uses of archives and extracted jars, and
-// removes the rest.
-func (t *trier) keepArchives(s Setup, ok bool) (archive, option string) {
+// removes the rest, also of a fit that was interrupted.
+func (t *trier) keepArchives(ctx context.Context, s Setup, ok bool) (archive, option string) {
 	for _, a := range t.archives {
 		inside := t.config.inside(a.file)
 		switch {
@@ -97,8 +98,37 @@ func (t *trier) keepArchives(s Setup, ok bool) (archive, option string) {
 		case ok && a.option != "" && strings.Contains(strings.Join(s.Options, "\n"), "="+inside):
 			archive, option = inside, strings.ReplaceAll(a.option, "{archive}", inside)
 		case filepath.Dir(a.file) == t.config.ArchiveDir:
-			_, _ = RemoveMade(a.file) // what is left is in the fit's own folder
+			_, _ = t.config.Runner.RemoveMade(context.WithoutCancel(ctx), a.file) // what is left is in the fit's own folder
 		}
 	}
 	return archive, option
+}
+
+// UseArchives has class archives and extracted jars made in a folder. Nil is none: what
+// needs one is not tried.
+func (c *Config) UseArchives(a runner.Archives) {
+	if a == nil {
+		c.Levers = slices.DeleteFunc(slices.Clone(c.Levers), func(l Lever) bool { return l.Extract || l.TrainOption != "" })
+		return
+	}
+	c.ArchiveDir, c.ArchivesInside = a.Dir(), a.Inside()
+}
+
+// inside is the path that the application knows a file of the folder of archives by.
+func (c Config) inside(file string) string { return moved(file, c.ArchiveDir, c.ArchivesInside) }
+
+// outside is the path where the runner has a file that a setup names.
+func (c Config) outside(file string) string { return moved(file, c.ArchivesInside, c.ArchiveDir) }
+
+// Outside is the path on this machine of a file that the setup of a fit of an image
+// names; dir is the fit's folder of archives.
+func Outside(dir, file string) string { return moved(file, runner.InImage, dir) }
+
+// moved is the path of a file that is in a folder, where that is another one; others stay.
+func moved(file, from, to string) string {
+	name, ok := strings.CutPrefix(file, from+"/")
+	if !ok || from == "" {
+		return file
+	}
+	return filepath.Join(to, name)
 }

@@ -22,8 +22,7 @@ import (
 type Config struct {
 	Runner  runner.Runner
 	Command jvmopts.Command
-	// Image is where the application is, nil on this machine. Command, Java
-	// and Env are then those inside; Dir is not.
+	// Image is what the application is in, nil where that is no image.
 	Image *Image
 	// Given are the user's options, from all sources.
 	Given jvmopts.Options
@@ -37,11 +36,15 @@ type Config struct {
 	// ClassPath is what of the application's class path decides which levers there
 	// are; Survey finds it.
 	ClassPath runner.ClassPath
-	// Env is the application's environment, Dir its folder. AddedEnv is the
-	// part of it that was given for this application.
+	// Env is the application's environment, Dir the folder that it starts in.
+	// AddedEnv is the part of it that was given for this application.
 	Env      []string
 	AddedEnv []string
 	Dir      string
+	// Inherits is as in Facts.
+	Inherits bool
+	// From is the folder that the fit was started in.
+	From string
 	// CPUs and Cpuset are as in runner.Limits.
 	CPUs   float64
 	Cpuset string
@@ -65,8 +68,10 @@ type Config struct {
 	// Out keeps logs and footprints of all trials; nil keeps none.
 	Out *outdir.Dir
 	// ArchiveDir is where class archives are made; one that is part of the
-	// recommendation stays there. It is the path of an ArchiveDir.
-	ArchiveDir string
+	// recommendation stays there. ArchivesInside is the path by which the application
+	// knows the folder. They are of a runner.Archives; see UseArchives.
+	ArchiveDir     string
+	ArchivesInside string
 	// Weigh says that footprints are taken.
 	Weigh bool
 	// Observe and Stage are told of each step; nil is nobody.
@@ -82,8 +87,6 @@ type Image struct {
 	Name string
 	// ID is the digest of all that is in it.
 	ID string
-	// Dir is the working directory inside.
-	Dir string
 	// Args are what follows the image's name in docker run.
 	Args []string `json:",omitempty"`
 	// ByVariable says that options go to the JVM by JAVA_TOOL_OPTIONS, for the
@@ -93,11 +96,6 @@ type Image struct {
 	Run docker.Run `json:",omitzero"`
 	// Compose is where Run and what runs beside come from; nil is nowhere.
 	Compose *Compose `json:",omitempty"`
-	// UID and GID are those that its containers run as.
-	UID, GID int `json:",omitempty"`
-	// Jar is the application's jar in the image, links resolved, where that holds
-	// jars; else "".
-	Jar string `json:"-"`
 }
 
 // Compose is the Compose file that an application in an image is a service of.
@@ -151,7 +149,7 @@ func NewLoad(l load.Loader) Load {
 func (c Config) Search(t Trier) *Search {
 	facts := Facts{Release: jvmopts.ParseRelease(c.Java.Version), Given: c.Given, Allow: c.Allow, CPUs: c.CPUs, Processors: int(math.Ceil(c.processors())), Nested: c.NestedJars,
 		Application:    c.application(),
-		ReadAheadBytes: c.ReadAheadBytes, Inherits: c.Runner != nil && strings.HasPrefix(c.Runner.Name(), "cgroup")}
+		ReadAheadBytes: c.ReadAheadBytes, Inherits: c.Inherits}
 	return &Search{Trier: t, Levers: c.Levers, Facts: facts, AmpleBytes: c.AmpleBytes, Baselines: c.Baselines, Confirmations: c.Confirmations,
 		MaxTrials: c.MaxTrials, Budget: c.Budget, Margin: c.Margin, Prefer: c.Prefer, ShowFailure: true, Ablation: c.Ablation, HeapCurve: c.HeapCurve,
 		Stress: c.Stress, Job: c.Job, OpenLoop: c.Load.Rate > 0, Spare: c.SLO.Spare(), Seed: c.Seed, Observe: c.Observe}
@@ -171,11 +169,8 @@ func (c Config) processors() float64 {
 // Work is what each trial has to do.
 func (c Config) Work() trial.Work { return trial.Work{Measured: c.Requests, Due: c.Requests > 0} }
 
-// jarPath is the application's jar where the trials run, or "".
-func (c Config) jarPath() string {
-	if c.Image != nil {
-		return c.Image.Jar
-	}
+// JarPath is the application's jar where the trials run, or "".
+func (c Config) JarPath() string {
 	jar := c.Command.Jar()
 	if jar == "" {
 		return ""
@@ -191,10 +186,11 @@ func (c Config) path(name string) string {
 	return filepath.Join(c.Dir, name)
 }
 
-// started is what runs with a setup, and its environment.
+// started is what runs with a setup, and its environment. To a command that is not
+// java's options go by JAVA_TOOL_OPTIONS.
 func (c Config) started(s Setup) (args, env []string) {
 	env = slices.Concat(c.Env, s.Env)
-	if c.Image != nil && c.Image.ByVariable {
+	if !c.Command.IsJava() {
 		if len(s.Options) > 0 {
 			env = slices.DeleteFunc(env, func(e string) bool { return strings.HasPrefix(e, "JAVA_TOOL_OPTIONS=") })
 			env = append(env, "JAVA_TOOL_OPTIONS="+toolOptions(c.Env, s.Options))
@@ -206,21 +202,11 @@ func (c Config) started(s Setup) (args, env []string) {
 	return s.Command(command), env
 }
 
-// dir is the folder that the application starts in.
-func (c Config) dir() string {
-	if c.Image != nil {
-		return c.Image.Dir
-	}
-	return c.Dir
-}
-
 // paths are the files that a command names to start from.
 func (c Config) paths(command jvmopts.Command) []string {
 	files := command.Files()
 	for i, f := range files {
-		if !filepath.IsAbs(f) {
-			files[i] = filepath.Join(c.dir(), f)
-		}
+		files[i] = c.path(f)
 	}
 	return files
 }

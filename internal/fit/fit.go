@@ -29,7 +29,7 @@ func Run(ctx context.Context, c Config) (*Result, error) {
 	res.Peak, res.UnpaidBytes = peakOf(found.Confirmations), unpaid(found.Confirmations)
 	if c.Journal == nil || Ended(err) { // else it goes on later, with its archives
 		t.archives = append(rec.archives, t.archives...)
-		res.Archive, res.TrainOption = t.keepArchives(found.Setup, err == nil)
+		res.Archive, res.TrainOption = t.keepArchives(ctx, found.Setup, err == nil)
 	}
 	res.Warnings = append(warnings(found), heapWarning(res)...)
 	if kib := c.ReadAheadBytes >> 10; kib >= largeReadAhead {

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"tare.dev/tare/internal/jvmopts"
+	"tare.dev/tare/internal/runner"
+	"tare.dev/tare/internal/testkit/runnertest"
 )
 
 // Options stand in a java command, and go by JAVA_TOOL_OPTIONS to what starts a
@@ -16,14 +18,18 @@ func TestOptionsReachTheJVM(t *testing.T) {
 		t.Fatal(err)
 	}
 	env := []string{"PATH=/bin", "JAVA_TOOL_OPTIONS=-Xmx30m"}
+	script, err := CommandOf([]string{"/start.sh", "x"})
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		config    Config
 		args, env []string
 	}{
-		{Config{Command: java, Java: Java{Path: "/jdk/bin/java"}, Env: env, Image: &Image{}},
+		{Config{Command: java, Java: Java{Path: "/jdk/bin/java"}, Env: env},
 			[]string{"/jdk/bin/java", "-Xmx20m", "-Dname=two words", "-Xss1m", "-jar", "a.jar", "x"},
 			[]string{"PATH=/bin", "JAVA_TOOL_OPTIONS=-Xmx30m", "MALLOC_ARENA_MAX=1"}},
-		{Config{Command: CommandOf([]string{"/start.sh", "x"}), Java: Java{Path: "/jdk/bin/java"}, Env: env, Image: &Image{ByVariable: true}},
+		{Config{Command: script, Java: Java{Path: "/jdk/bin/java"}, Env: env},
 			[]string{"/start.sh", "x"},
 			[]string{"PATH=/bin", "MALLOC_ARENA_MAX=1", "JAVA_TOOL_OPTIONS=-Xmx20m '-Dname=two words' -Xmx30m"}},
 	} {
@@ -39,7 +45,11 @@ func TestOptionsReachTheJVM(t *testing.T) {
 
 // A plan is of the image that it was made with, and can be read again.
 func TestPlanOfAnImage(t *testing.T) {
-	c := Config{Command: CommandOf([]string{"/start.sh"}), Job: true, Image: &Image{Name: "shop:1", ID: "sha256:a", ByVariable: true}}
+	script, err := CommandOf([]string{"/start.sh"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := Config{Runner: runnertest.OnlyHost(&runner.Docker{}), Command: script, Job: true, Image: &Image{Name: "shop:1", ID: "sha256:a", ByVariable: true}}
 	p, err := NewPlan(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)

@@ -41,7 +41,7 @@ func TestTrainInImage(t *testing.T) {
 			}
 			c := trainingConfig(t, d)
 			file, err := (&trier{config: c}).Train(t.Context(), Setup{Options: []string{"-Xmx64m", "-XX:+UseSerialGC"}}, option)
-			if err != nil || filepath.Dir(file) != InImage {
+			if err != nil || filepath.Dir(file) != runner.InImage {
 				t.Fatal(file, err)
 			}
 			st, err := os.Lstat(c.outside(file))
@@ -51,7 +51,7 @@ func TestTrainInImage(t *testing.T) {
 			if _, err := profile.DescribeArchive(c.outside(file)); err != nil {
 				t.Error(err)
 			}
-			if entries, err := os.ReadDir(c.ArchiveDir); err != nil || len(entries) != 1 {
+			if entries, err := os.ReadDir(c.ArchiveDir); err != nil || len(entries) != 2 { // its mark
 				t.Errorf("%v, %v", entries, err)
 			}
 			if said := startsWithArchive(t, d, c, file); said != "" {
@@ -64,8 +64,16 @@ func TestTrainInImage(t *testing.T) {
 // trainingConfig is a fit of the demo service in an image.
 func trainingConfig(t *testing.T, d *runner.Docker) Config {
 	t.Helper()
-	dir := t.TempDir() // as deep as the folder's own parents, which need not be open to the image's user
-	d.Share(dir, InImage, 1234, 5678)
+	d.RunAs(1234, 5678)
+	a, err := d.MakeArchives(t.Context(), t.TempDir()) // the parents need not be open to the image's user
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := a.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 	command, err := jvmopts.Parse([]string{"java", "-jar", "/app/sysinfo.jar", "--port", strconv.Itoa(jvmtest.FreePort(t))})
 	if err != nil {
 		t.Fatal(err)
@@ -74,8 +82,10 @@ func trainingConfig(t *testing.T, d *runner.Docker) Config {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Config{Runner: d, Command: command, Java: Java{Path: "/jdk/bin/java", Home: "/jdk"}, Image: &Image{Name: "shop", Dir: "/", UID: 1234, GID: 5678},
-		Ready: ready, ReadyTimeout: time.Minute, Duration: 100 * time.Millisecond, AmpleBytes: 512 << 20, ArchiveDir: dir}
+	c := Config{Runner: d, Command: command, Java: Java{Path: "/jdk/bin/java", Home: "/jdk"}, Image: &Image{Name: "shop"}, Dir: "/",
+		Ready: ready, ReadyTimeout: time.Minute, Duration: 100 * time.Millisecond, AmpleBytes: 512 << 20}
+	c.UseArchives(a)
+	return c
 }
 
 // startsWithArchive says what is wrong with a start that needs the archive.

@@ -93,7 +93,7 @@ func TestSearchGoesOnAnywhere(t *testing.T) {
 		for err = errCut; errors.Is(err, errCut); {
 			app := application()
 			s := app.search()
-			s.Trier = NewRecorder(&cutting{app, cut + 1}, Config{Runner: runnertest.OnlyHost(runner.ThisHost()), Journal: m, ArchiveDir: "/archive"})
+			s.Trier = NewRecorder(&cutting{app, cut + 1}, Config{Runner: runnertest.OnlyHost(runner.ThisHost()), Journal: m, ArchiveDir: "/archive", ArchivesInside: "/archive"})
 			got, err = s.Run(t.Context())
 			made += app.trials
 		}

@@ -3,7 +3,6 @@ package fit
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"tare.dev/tare/internal/runner"
 )
@@ -21,7 +20,7 @@ func (c *Config) Survey(ctx context.Context) error {
 	if c.Machine, err = c.Runner.Machine(ctx); err != nil {
 		return fmt.Errorf("the machine: %w", err)
 	}
-	if jar := c.jarPath(); jar != "" {
+	if jar := c.JarPath(); jar != "" {
 		// Of a jar that cannot be read the JVM will say why.
 		app, err := c.Runner.File(ctx, jar)
 		c.NestedJars = err == nil && app.NestedJars
@@ -29,25 +28,18 @@ func (c *Config) Survey(ctx context.Context) error {
 	if err := c.surveyClassPath(ctx); err != nil {
 		return err
 	}
-	if c.Image != nil {
-		return nil // what disk an image lies on is not known
+	// Of one that is in an image, the disk is not known.
+	if launcher, err := c.Runner.File(ctx, c.Java.Path); err == nil {
+		c.ReadAheadBytes = launcher.ReadAheadBytes
 	}
-	launcher, err := c.Runner.File(ctx, c.Java.Path)
-	if err != nil {
-		return fmt.Errorf("java launcher: %w", err)
-	}
-	c.ReadAheadBytes = launcher.ReadAheadBytes
-	return nil
+	return ctx.Err()
 }
 
 // surveyClassPath asks for what the levers need to know of the class path.
 func (c *Config) surveyClassPath(ctx context.Context) error {
-	q := runner.ClassPathQuery{Paths: c.paths(c.Command), Folders: []string{c.dir()}, Entries: c.needs(), Texts: configures()}
+	q := runner.ClassPathQuery{Paths: c.paths(c.Command), Folders: []string{c.Dir}, Entries: c.needs(), Texts: configures()}
 	if len(q.Entries) == 0 {
 		return nil
-	}
-	if jar := c.jarPath(); jar != "" && !slices.Contains(q.Paths, jar) {
-		q.Paths = append(q.Paths, jar) // of an image, where a link names it
 	}
 	var err error
 	if c.ClassPath, err = c.Runner.ClassPath(ctx, q); err != nil {

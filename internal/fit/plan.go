@@ -26,8 +26,10 @@ type Plan struct {
 	Command       []string
 	CommandDigest string `json:",omitempty"`
 	Java          Java
-	Dir           string
-	// Files are the application's own files, of an image none: its ID tells.
+	// Dir is the folder that the fit was started in.
+	Dir string
+	// Files are the application's own files. What those in an image hold need not be
+	// known: its ID tells.
 	Files []File
 	Image *Image `json:",omitempty"`
 	// Env are the variables that decide how a JVM and its C library run, and
@@ -64,7 +66,7 @@ type Plan struct {
 
 // File is a file of the application and what it holds: the SHA-256 of its
 // bytes, of a folder that of the names, sizes and times of its files; empty
-// where there is no such file.
+// where the runner knows no such file.
 type File struct{ Name, Digest string }
 
 // PlannedLoad is a Load as it is stored; Digest is the loader's.
@@ -76,7 +78,7 @@ type PlannedLoad struct {
 // NewPlan is the plan of a fit. The runner reads the application's files.
 func NewPlan(ctx context.Context, c Config) (Plan, error) {
 	r := c.record()
-	p := Plan{Command: r.Command.With(), CommandDigest: load.Digest(c.Command.With()), Image: c.Image, Java: c.Java, Dir: c.Dir, Env: r.Env, EnvDigest: load.Digest(decidingEnv(c)),
+	p := Plan{Command: r.Command.With(), CommandDigest: load.Digest(c.Command.With()), Image: c.Image, Java: c.Java, Dir: c.From, Env: r.Env, EnvDigest: load.Digest(decidingEnv(c)),
 		CPUs: c.CPUs, Cpuset: c.Cpuset, Ready: c.Ready.String(), ReadyTimeout: c.ReadyTimeout, Job: c.Job, SLO: c.SLO.String(), Load: PlannedLoad{Description: r.Load, Digest: loadDigest(c.Load.Loader)},
 		Warmup: c.Warmup, Duration: c.Duration, Requests: c.Requests, AmpleBytes: c.AmpleBytes, LeversDigest: load.Digest(c.Levers), Terms: c.Terms, Machine: c.Machine, ArchiveDir: c.ArchiveDir}
 	if c.Runner != nil {
@@ -84,9 +86,6 @@ func NewPlan(ctx context.Context, c Config) (Plan, error) {
 	}
 	for _, l := range c.Levers {
 		p.Levers = append(p.Levers, l.Name)
-	}
-	if c.Image != nil {
-		return p, nil
 	}
 	files, err := c.files(ctx, c.Command)
 	if err != nil {
@@ -220,9 +219,14 @@ func (i *Image) String() string {
 	return strings.Join(words, " ")
 }
 
-// CommandOf is a command that is not java's, but starts a JVM.
-func CommandOf(args []string) jvmopts.Command {
-	return jvmopts.Command{Java: args[0], Args: args[1:]}
+// CommandOf is a java command in its parts, or another one that starts a JVM by itself.
+func CommandOf(args []string) (jvmopts.Command, error) {
+	if len(args) > 0 {
+		if c := (jvmopts.Command{Java: args[0], Args: args[1:]}); !c.IsJava() {
+			return c, nil
+		}
+	}
+	return jvmopts.Parse(args)
 }
 
 // runs says how many runs of which kind are made.
@@ -253,11 +257,7 @@ func (p Plan) Record() (Record, error) {
 	r := Record{Image: p.Image, Java: p.Java, Env: redactEnv(p.Env), Dir: p.Dir, CPUs: p.CPUs, Cpuset: p.Cpuset, ReadyTimeout: p.ReadyTimeout, Job: p.Job,
 		Load: redactLoad(p.Load.Description), Warmup: p.Warmup, Duration: p.Duration, Requests: p.Requests, AmpleBytes: p.AmpleBytes, ArchiveDir: p.ArchiveDir, Terms: p.Terms}
 	var errs [3]error
-	if p.Image != nil && p.Image.ByVariable {
-		r.Command = CommandOf(redactWords(p.Command))
-	} else {
-		r.Command, errs[0] = jvmopts.Parse(redactWords(p.Command))
-	}
+	r.Command, errs[0] = CommandOf(redactWords(p.Command))
 	if !p.Job {
 		r.Ready, errs[1] = trial.ParseReady(p.Ready)
 	}

@@ -1,6 +1,7 @@
 package fit
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,7 +21,9 @@ import (
 func TestFilesOfTheManifestCount(t *testing.T) {
 	dir := t.TempDir()
 	lib := filepath.Join(dir, "lib", "a.jar")
-	touch(t, lib)
+	if err := errors.Join(os.Mkdir(filepath.Dir(lib), 0o755), os.WriteFile(lib, []byte("x"), 0o644)); err != nil {
+		t.Fatal(err)
+	}
 	jartest.Write(t, filepath.Join(dir, "run.jar"), map[string]string{"META-INF/MANIFEST.MF": "Manifest-Version: 1.0\r\nClass-Path: lib/a.jar\r\n\r\n"})
 	var err error
 	c := Config{Runner: runnertest.OnlyHost(runner.ThisHost()), Dir: dir, Java: Java{Path: "/jdk/bin/java"}}

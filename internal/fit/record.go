@@ -17,7 +17,8 @@ type Record struct {
 	Java    Java
 	// Env are the variables that decide how a JVM and its C library run, and
 	// those given for this application.
-	Env    []string
+	Env []string
+	// Dir is the folder that the fit was started in.
 	Dir    string
 	CPUs   float64
 	Cpuset string
@@ -41,7 +42,7 @@ type Record struct {
 func (c Config) record() Record {
 	command := c.Command
 	command.Options, command.Main, command.Args = redactWords(c.Command.Options), redactWords(c.Command.Main), redactWords(c.Command.Args)
-	return Record{Command: command, Image: c.Image, Java: c.Java, Env: redactEnv(decidingEnv(c)), Dir: c.Dir, CPUs: c.CPUs, Cpuset: c.Cpuset,
+	return Record{Command: command, Image: c.Image, Java: c.Java, Env: redactEnv(decidingEnv(c)), Dir: c.From, CPUs: c.CPUs, Cpuset: c.Cpuset,
 		Ready: c.Ready, ReadyTimeout: c.ReadyTimeout, Job: c.Job, Load: redactLoad(c.Load.Description), Warmup: c.Warmup, Duration: c.Duration, Requests: c.Requests, SLO: c.SLO,
 		AmpleBytes: c.AmpleBytes, ArchiveDir: c.ArchiveDir, Terms: c.Terms}
 }

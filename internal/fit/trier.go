@@ -172,7 +172,7 @@ func (t *trier) spec(ctx context.Context, s Setup, limit int64) (trial.Spec, err
 		}
 	}
 	return trial.Spec{
-		Args: args, Env: env, Dir: c.dir(),
+		Args: args, Env: env, Dir: c.Dir,
 		Limits: runner.Limits{MemoryBytes: limit, CPUs: c.CPUs, Cpuset: c.Cpuset},
 		Ready:  c.Ready, ReadyTimeout: c.ReadyTimeout, Job: c.Job, Loader: c.Load.Loader,
 		Warmup: c.Warmup, Duration: c.Duration, Work: c.Work(), JavaHome: c.Java.Home, Files: files, Weigh: c.Weigh, Stage: c.Stage, NoHugePages: s.NoHugePages,

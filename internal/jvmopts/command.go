@@ -31,7 +31,7 @@ func Parse(args []string) (Command, error) {
 	if len(args) == 0 {
 		return Command{}, fmt.Errorf("%w: it is empty", ErrNotJava)
 	}
-	if base := filepath.Base(args[0]); base != "java" {
+	if !(Command{Java: args[0]}).IsJava() {
 		return Command{}, fmt.Errorf("%w: %s", ErrNotJava, args[0])
 	}
 	var words []word
@@ -124,6 +124,9 @@ func texts(words []word) []string {
 	}
 	return out
 }
+
+// IsJava tells whether the command starts the java launcher itself.
+func (c Command) IsJava() bool { return filepath.Base(c.Java) == "java" }
 
 // Runs tells whether the command names an application, and not only an option
 // that prints something.

@@ -3,8 +3,8 @@ package kube
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
+	"time"
 
 	"tare.dev/tare/internal/runner"
 )
@@ -14,15 +14,31 @@ func (r *Runner) Machine(context.Context) (runner.Machine, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.machine == nil {
-		return runner.Machine{}, errors.New("the node is not known before the first pod")
+		return runner.Machine{}, errNoNode
 	}
 	return *r.machine, nil
 }
 
-var errInPod = errors.New("in a cluster there is no machine to ask before a pod is there")
+// Available is of the node, and as old as what Machine says.
+func (r *Runner) Available(context.Context) (int64, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.machine == nil {
+		return 0, errNoNode
+	}
+	return r.available, nil
+}
+
+var (
+	errNoNode = errors.New("the node is not known before the first pod")
+	errInPod  = errors.New("in a cluster there is no machine to ask before a pod is there")
+)
 
 // Busy is asked by the agent, in each trial.
 func (r *Runner) Busy(context.Context) (runner.Busy, error) { return runner.Busy{}, errInPod }
+
+// Pace is asked by the agent, in each trial.
+func (r *Runner) Pace(context.Context) (time.Duration, error) { return 0, errInPod }
 
 // FreePorts are of no use: each pod has its own.
 func (r *Runner) FreePorts(context.Context, int) ([]int, error) { return nil, errInPod }
@@ -50,16 +66,3 @@ func (r *Runner) Flush(context.Context, string) error { return nil }
 
 // Remove has nothing to remove.
 func (r *Runner) Remove(context.Context, string) error { return nil }
-
-// OpenTraining cannot be done: what a pod writes goes with it.
-func (r *Runner) OpenTraining(_ context.Context, file string) (string, error) {
-	return "", fmt.Errorf("class archive %s: %w", file, errInPod)
-}
-
-// TakeTrained has nothing to take.
-func (r *Runner) TakeTrained(context.Context, string) error { return nil }
-
-// Extract cannot be done.
-func (r *Runner) Extract(_ context.Context, jar, _ string) (string, error) {
-	return "", fmt.Errorf("jar %s: %w", jar, errInPod)
-}

@@ -29,16 +29,19 @@ import (
 // nobody asks for, its job is removed a minute after its end, and the next Sweep removes
 // the Secret.
 type Runner struct {
+	runner.NoArchives
 	client   *kubeapi.Client
 	template Template
 	fit      string
 	token    string
 	owner    metav1.OwnerReference
 
-	mu      sync.Mutex
-	node    string
-	image   string
-	machine *runner.Machine
+	mu    sync.Mutex
+	node  string
+	image string
+	// machine and available are what the agent of the last process said.
+	machine   *runner.Machine
+	available int64
 }
 
 var (
@@ -342,18 +345,27 @@ func (r *Runner) Start(ctx context.Context, s runner.Spec) (runner.Process, erro
 	if err != nil {
 		return nil, err
 	}
-	machine, err := p.client.Machine(ctx)
-	if err != nil {
+	if err := r.describe(ctx, p.client); err != nil {
 		return nil, errors.Join(err, p.close())
 	}
-	r.mu.Lock()
-	r.machine = &machine
-	r.mu.Unlock()
 	process, err := p.client.Start(ctx, s)
 	if err != nil {
 		return nil, errors.Join(err, p.close())
 	}
 	return &podProcess{Process: process, pod: p}, nil
+}
+
+// describe asks an agent for its machine.
+func (r *Runner) describe(ctx context.Context, agent *remote.Client) error {
+	machine, err := agent.Machine(ctx)
+	if err != nil {
+		return err
+	}
+	available, err := agent.Available(ctx)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.machine, r.available = &machine, available
+	return err
 }
 
 // podProcess is a process in a pod that goes with it.

@@ -147,9 +147,23 @@ func (c *Client) Machine(ctx context.Context) (runner.Machine, error) {
 	return call[runner.Machine](ctx, c, "machine", none{})
 }
 
+// Available is of the agent's machine.
+func (c *Client) Available(ctx context.Context) (int64, error) {
+	return call[int64](ctx, c, "available", none{})
+}
+
 // Busy is of the agent's machine; Own is what the agent used.
 func (c *Client) Busy(ctx context.Context) (runner.Busy, error) {
 	return call[runner.Busy](ctx, c, "busy", none{})
+}
+
+// Pace is of the agent's machine.
+func (c *Client) Pace(ctx context.Context) (time.Duration, error) {
+	d, err := call[time.Duration](ctx, c, "pace", none{})
+	if err == nil && d <= 0 {
+		err = fmt.Errorf("agent: a pace of %v", d)
+	}
+	return d, err
 }
 
 // FreePorts are ports of the agent's loopback.

@@ -7,7 +7,9 @@
 // process is started by a POST to /start, the answer to which lasts as long as
 // the client holds the process: lines of JSON that tell what the process
 // printed and how it ended. When that connection ends before the process was
-// closed, the agent kills the process and removes its group.
+// closed, the agent kills the process and removes its group. A folder of archives is
+// opened by a POST to /archives in the same way: the first line of the answer tells where
+// it is, and the agent closes it when the connection ends.
 //
 // Every time and duration in an answer is by the agent's clock.
 package remote
@@ -27,7 +29,7 @@ import (
 )
 
 // Version is the version of the protocol. Both sides must have the same one.
-const Version = "4"
+const Version = "5"
 
 const (
 	versionHeader = "Tare-Protocol"
@@ -73,6 +75,10 @@ type answer[T any] struct {
 	Error  *failure `json:",omitempty"`
 }
 
+// heldArchives is a folder of archives that the agent holds, and the name by which calls
+// name it.
+type heldArchives struct{ Name, Dir, Inside string }
+
 // Requests of calls.
 type (
 	none         struct{}
@@ -80,6 +86,10 @@ type (
 	portsRequest struct{ N int }
 	addrRequest  struct{ Addr string }
 	procRequest  struct{ Process string }
+	// archivesRequest asks for the folder of an earlier fit, or where Dir is empty for a
+	// new one below Base.
+	archivesRequest struct{ Base, Dir string }
+	heldRequest     struct{ Archives string }
 	// extractRequest asks for a jar to be taken apart into a folder.
 	extractRequest struct{ Jar, Folder string }
 	limitRequest   struct {
@@ -102,7 +112,7 @@ type failure struct {
 // kinds are the errors that callers tell apart.
 var kinds = map[string]error{
 	"unavailable": runner.ErrUnavailable, "exists": runner.ErrExists, "no counters": runner.ErrNoCounters, "closed": os.ErrClosed,
-	"not exist": fs.ErrNotExist, "permission": fs.ErrPermission, "not found": exec.ErrNotFound, "busy": syscall.EBUSY, "layout": bootjar.ErrLayout, "not written": runner.ErrNotWritten,
+	"not exist": fs.ErrNotExist, "permission": fs.ErrPermission, "not found": exec.ErrNotFound, "busy": syscall.EBUSY, "layout": bootjar.ErrLayout, "not written": runner.ErrNotWritten, "no archives": runner.ErrNoArchives,
 	"load target": load.ErrTarget, "canceled": context.Canceled, "deadline": context.DeadlineExceeded,
 }
 

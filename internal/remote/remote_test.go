@@ -210,12 +210,10 @@ func TestTrial(t *testing.T) {
 // What the host tells is of the machine, and ports are of the agent's network.
 func TestHost(t *testing.T) {
 	there, here := startAgent(t), runner.ThisHost()
+	runnertest.Host(t, there)
 	m, err := there.Machine(t.Context())
 	if want, _ := here.Machine(t.Context()); err != nil || m != want {
 		t.Errorf("%+v, want %+v, %v", m, want, err)
-	}
-	if b, err := there.Busy(t.Context()); err != nil || b.At <= 0 || b.All <= 0 || b.CPUs != m.CPUs {
-		t.Errorf("%+v, %v", b, err)
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -261,7 +259,18 @@ func TestClassPath(t *testing.T) {
 
 // What a training run wrote is taken by the agent as it is here.
 func TestTrainingThere(t *testing.T) {
-	runnertest.Training(t, startAgent(t), t.TempDir(), func(file string) string { return file })
+	there := startAgent(t)
+	a, err := there.MakeArchives(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	runnertest.Training(t, there, a, func(file string) string { return file })
+}
+
+// Folders of class archives are the agent's, which closes those of a client that has gone.
+func TestArchivesThere(t *testing.T) {
+	runnertest.Archives(t, startAgent(t), "", remote.Abandon)
 }
 
 // A jar is taken apart where the agent is, and what is none is told from a failure.

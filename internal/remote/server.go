@@ -29,6 +29,7 @@ type Server struct {
 
 	mu        sync.Mutex
 	processes map[string]runner.Process
+	archives  map[string]runner.Archives
 	trials    map[string]*underway
 
 	// open counts requests that are being answered, asked is when the last one was.
@@ -49,12 +50,14 @@ func NewServer(r runner.Runner, token string) (*Server, error) {
 	if len(token) < MinToken {
 		return nil, fmt.Errorf("a token of %d bytes is too short: give one of %d or more", len(token), MinToken)
 	}
-	s := &Server{runner: r, token: sha256.Sum256([]byte(token)), processes: map[string]runner.Process{}, trials: map[string]*underway{}, asked: time.Now()}
+	s := &Server{runner: r, token: sha256.Sum256([]byte(token)), processes: map[string]runner.Process{}, archives: map[string]runner.Archives{}, trials: map[string]*underway{}, asked: time.Now()}
 	s.life, s.end = context.WithCancel(context.Background())
 	s.mux.HandleFunc("POST /start", s.start)
 	handle(s, "name", maxCall, func(context.Context, none) (string, error) { return r.Name(), nil })
 	handle(s, "machine", maxCall, func(ctx context.Context, _ none) (runner.Machine, error) { return r.Machine(ctx) })
+	handle(s, "available", maxCall, func(ctx context.Context, _ none) (int64, error) { return r.Available(ctx) })
 	handle(s, "busy", maxCall, func(ctx context.Context, _ none) (runner.Busy, error) { return r.Busy(ctx) })
+	handle(s, "pace", maxCall, func(ctx context.Context, _ none) (time.Duration, error) { return r.Pace(ctx) })
 	handle(s, "ports", maxCall, func(ctx context.Context, in portsRequest) ([]int, error) { return r.FreePorts(ctx, in.N) })
 	handle(s, "listening", maxCall, func(ctx context.Context, in addrRequest) (string, error) { return r.Listening(ctx, in.Addr) })
 	handle(s, "java", maxCall, func(ctx context.Context, in fileRequest) (runner.Java, error) { return r.FindJava(ctx, in.Name) })
@@ -68,6 +71,7 @@ func NewServer(r runner.Runner, token string) (*Server, error) {
 	handle(s, "take-trained", maxCall, func(ctx context.Context, in fileRequest) (none, error) { return none{}, r.TakeTrained(ctx, in.Name) })
 	handle(s, "extract", maxCall, func(ctx context.Context, in extractRequest) (string, error) { return r.Extract(ctx, in.Jar, in.Folder) })
 	handle(s, "sweep", maxCall, func(ctx context.Context, _ none) ([]string, error) { return r.Sweep(ctx) })
+	s.handleArchives()
 	s.handleProcesses()
 	s.handleTrials()
 	return s, nil
@@ -298,7 +302,7 @@ type stream struct {
 	encoder *json.Encoder
 }
 
-func (s *stream) send(e event) error {
+func (s *stream) send(e any) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return errors.Join(s.encoder.Encode(e), s.control.Flush())

@@ -274,7 +274,7 @@ type imageJSON struct {
 	// Compose is the file that it is a service of.
 	Compose *fit.Compose `json:"compose,omitempty"`
 	// Files is the folder of this machine that holds what options and jar name in
-	// fit.InImage.
+	// runner.InImage.
 	Files string `json:"files,omitempty"`
 }
 

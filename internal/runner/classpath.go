@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"fmt"
+	"io/fs"
 	"path"
 	"slices"
 	"strings"
@@ -91,21 +92,34 @@ func (d *Docker) ClassPath(ctx context.Context, q ClassPathQuery) (ClassPath, er
 	return c, ctx.Err()
 }
 
-// File describes a file of the image by its copy, or one of this machine.
+// File describes a file of the image by its copy, or one in the folder of archives. Of
+// other files of the image nothing is known.
 func (d *Docker) File(ctx context.Context, name string) (File, error) {
-	return d.thisHost.File(ctx, d.local(name))
-}
-
-// Extract takes a jar of the image, of which there is a copy, or one of this machine
-// apart into a folder of this machine.
-func (d *Docker) Extract(ctx context.Context, jar, dir string) (string, error) {
-	return d.thisHost.Extract(ctx, d.local(jar), dir)
-}
-
-// local is the copy of a file of the image, where there is one.
-func (d *Docker) local(name string) string {
-	if local, ok := d.copies[name]; ok {
-		return local
+	local, err := d.local(name)
+	if err != nil {
+		return File{}, err
 	}
-	return name
+	return d.thisHost.File(ctx, local)
+}
+
+// Extract takes a jar of the image of which there is a copy apart into the folder of
+// archives.
+func (d *Docker) Extract(ctx context.Context, jar, dir string) (string, error) {
+	local, err := d.local(jar)
+	if err != nil {
+		return "", err
+	}
+	return d.thisHost.Extract(ctx, local, dir)
+}
+
+// local is where this machine has a file that processes know as name, or that is in the
+// folder of archives; the error wraps fs.ErrNotExist where it has none.
+func (d *Docker) local(name string) (string, error) {
+	if local, ok := d.copies[name]; ok {
+		return local, nil
+	}
+	if d.archives != "" && strings.HasPrefix(name, d.archives+"/") {
+		return name, nil
+	}
+	return "", &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
 }

@@ -9,6 +9,7 @@ import (
 	"io"
 	"maps"
 	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -48,17 +49,23 @@ type DockerOptions struct {
 // the engine is kept from removing the group by holding the container's stdout
 // open, for the end of which it waits first.
 type Docker struct {
-	thisHost
+	wholeMachine
 	engine *docker.Engine
 	image  docker.Image
 	binds  []docker.Bind
-	copies map[string]string // files of the image, and what CopyOut made of them
-	shared sharedFolder
-	run    docker.Run
-	self   string
-	inside *inside // nil: not in a container of the engine
-	proc   linux.FS
-	owner  owner
+	// copies are files of the image, by what processes call them, and what CopyOut made
+	// of them in the folder scratch.
+	copies  map[string]string
+	scratch string
+	// archives is the folder of this machine that containers have as InImage; "" for
+	// none. uid and gid are those of RunAs.
+	archives string
+	uid, gid int
+	run      docker.Run
+	self     string
+	inside   *inside // nil: not in a container of the engine
+	proc     linux.FS
+	owner    owner
 	// prepare is Prepare; nil does nothing.
 	prepare func(context.Context) error
 }
@@ -115,10 +122,6 @@ func (d *Docker) Image() docker.Image { return d.image }
 // Engine is the engine that makes the containers.
 func (d *Docker) Engine() *docker.Engine { return d.engine }
 
-// Bind mounts one more file or folder in the containers that are started from now
-// on.
-func (d *Docker) Bind(b docker.Bind) { d.binds = append(d.binds, b) }
-
 // Beside has the containers that are started from now on run beside others: in their
 // network, and with prepare called before each trial.
 func (d *Docker) Beside(run docker.Run, prepare func(context.Context) error) {
@@ -136,7 +139,7 @@ func (d *Docker) Prepare(ctx context.Context) error {
 // Of is a runner as this one for another image of the engine.
 func (d *Docker) Of(ctx context.Context, image string) (*Docker, error) {
 	of := *d
-	of.binds, of.copies, of.shared = nil, nil, sharedFolder{}
+	of.binds, of.copies, of.scratch, of.archives = nil, nil, "", ""
 	var err error
 	of.image, err = d.engine.Image(ctx, image)
 	return &of, err
@@ -149,41 +152,77 @@ func (d *Docker) Owned() (name string, labels map[string]string) {
 	return name, map[string]string{ownerLabel: name}
 }
 
-// CopyOut copies a file of the image, which may not be a link, to a file of this
-// machine. From now on ClassPath, File and Extract know what the file of the image
-// holds.
-func (d *Docker) CopyOut(ctx context.Context, path, to string) (err error) {
-	name, labels := d.Owned()
-	id, err := d.engine.Create(context.WithoutCancel(ctx), docker.Spec{Name: name, Image: d.image.ID, Entrypoint: []string{InContainer}, Labels: labels})
+// CopyOut copies a file of the image, which may not be a link, to this machine, where it
+// gets a time of change. From now on ClassPath, File and Extract know by name what it
+// holds, until Close.
+func (d *Docker) CopyOut(ctx context.Context, path, name string, changed time.Time) (err error) {
+	r, err := d.fileOfImage(ctx, path)
 	if err != nil {
 		return err
 	}
-	defer func() { err = also(err, d.engine.Remove(context.WithoutCancel(ctx), id)) }()
-	r, err := d.engine.CopyFrom(ctx, id, path)
-	if err != nil {
-		return err
+	defer func() { err = also(err, r.Close()) }()
+	if d.scratch == "" {
+		if d.scratch, err = os.MkdirTemp("", "tare-image-*"); err != nil {
+			return err
+		}
 	}
-	defer r.Close()
-	t := tar.NewReader(r)
-	h, err := t.Next()
-	if err != nil {
-		return fmt.Errorf("%s in the image: %w", path, err)
-	}
-	if h.Typeflag != tar.TypeReg {
-		return fmt.Errorf("%s in the image is no file", path)
-	}
+	to := filepath.Join(d.scratch, filepath.Base(name))
 	f, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(f, t)
+	_, err = io.Copy(f, r)
 	if err = also(err, f.Close()); err == nil {
-		if d.copies == nil {
-			d.copies = map[string]string{}
-		}
-		d.copies[path] = to
+		err = os.Chtimes(to, changed, changed)
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	if d.copies == nil {
+		d.copies = map[string]string{}
+	}
+	d.copies[name] = to
+	return nil
+}
+
+// fileOfImage opens a file of the image: the engine gives those of containers alone.
+func (d *Docker) fileOfImage(ctx context.Context, path string) (_ io.ReadCloser, err error) {
+	name, labels := d.Owned()
+	id, err := d.engine.Create(context.WithoutCancel(ctx), docker.Spec{Name: name, Image: d.image.ID, Entrypoint: []string{InContainer}, Labels: labels})
+	if err != nil {
+		return nil, err
+	}
+	done := func() error { return d.engine.Remove(context.WithoutCancel(ctx), id) }
+	r, err := d.engine.CopyFrom(ctx, id, path)
+	if err != nil {
+		return nil, also(err, done())
+	}
+	t := tar.NewReader(r)
+	h, err := t.Next()
+	if err == nil && h.Typeflag != tar.TypeReg {
+		err = errors.New("no file")
+	}
+	f := &fromImage{Reader: t, close: func() error { return also(r.Close(), done()) }}
+	if err != nil {
+		return nil, also(fmt.Errorf("%s in the image: %w", path, err), f.Close())
+	}
+	return f, nil
+}
+
+// fromImage is a file of an image.
+type fromImage struct {
+	io.Reader
+	close func() error
+}
+
+func (f *fromImage) Close() error { return f.close() }
+
+// Close removes what CopyOut made.
+func (d *Docker) Close() error {
+	if d.scratch == "" {
+		return nil
+	}
+	return os.RemoveAll(d.scratch)
 }
 
 // Start starts the process of the spec in a fresh container.
@@ -227,6 +266,9 @@ func (d *Docker) containerSpec(spec Spec, gate *gatehouse) (docker.Spec, error) 
 		Name: name, Image: d.image.ID, Entrypoint: gate.command(), Env: spec.Env, Labels: labels,
 		Binds: slices.Concat(d.binds, []docker.Bind{{Source: d.self, Target: InContainer, ReadOnly: true}}, gate.binds()), Run: d.run,
 		MemoryBytes: spec.Limits.MemoryBytes, Cpuset: spec.Limits.Cpuset,
+	}
+	if d.archives != "" {
+		s.Binds = append(s.Binds, docker.Bind{Source: d.archives, Target: InImage})
 	}
 	if spec.Limits.CPUs != 0 {
 		s.QuotaMicros, s.PeriodMicros = spec.Limits.quota(), cpuPeriod.Microseconds()

@@ -29,8 +29,17 @@ import (
 type Host interface {
 	// Machine describes the machine.
 	Machine(ctx context.Context) (Machine, error)
+	// Available is how much memory in bytes a process that is started now could have
+	// without swapping: what the machine has left (MemAvailable of proc_meminfo(5)), and
+	// the groups above the process.
+	Available(ctx context.Context) (int64, error)
 	// Busy reads how much processor time was used so far.
 	Busy(ctx context.Context) (Busy, error)
+	// Pace is the processor time of a fixed piece of work, well below a millisecond: how
+	// fast the machine is at the moment. What slows the work of an application without
+	// taking its processor slows this as well: others in the caches and on the memory bus,
+	// and a machine below this one.
+	Pace(ctx context.Context) (time.Duration, error)
 	// FreePorts are n different TCP ports of the loopback that nobody listened
 	// on a moment ago.
 	FreePorts(ctx context.Context, n int) ([]int, error)
@@ -49,6 +58,18 @@ type Host interface {
 	Flush(ctx context.Context, name string) error
 	// Remove removes a file; that there is none is no error.
 	Remove(ctx context.Context, name string) error
+	// MakeArchives makes a new folder for what a fit makes below base, a folder that is
+	// made as well where it is missing, or where base is empty one of the host's choice.
+	// It removes the temporary ones there that nobody uses any more. The error wraps
+	// ErrNoArchives where no folder would do.
+	MakeArchives(ctx context.Context, base string) (Archives, error)
+	// OpenArchives takes the folder of an earlier fit that goes on, which is made again
+	// where it is gone. It fails while somebody else has it.
+	OpenArchives(ctx context.Context, dir string) (Archives, error)
+	// RemoveMade removes a class archive or a folder of extracted jars that was being
+	// made directly in the folder of an Archives, and returns the paths that it removed.
+	// Of other paths it removes nothing.
+	RemoveMade(ctx context.Context, path string) (removed []string, err error)
 	// OpenTraining readies the place of a file that a training run is to write, and
 	// returns the path by which the process knows it. An earlier file is removed.
 	OpenTraining(ctx context.Context, file string) (writes string, err error)
@@ -136,6 +157,35 @@ func (thisHost) Machine(ctx context.Context) (Machine, error) {
 	m.Kernel = unix.ByteSliceToString(u.Release[:])
 	m.MemoryBytes = int64(si.Totalram) * int64(si.Unit)
 	return m, nil
+}
+
+// Available is bounded by the group that this process is in: groups of others are made
+// below there.
+func (thisHost) Available(ctx context.Context) (int64, error) {
+	available, err := wholeMachine{}.Available(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if m, err := linux.NewCgroupFS(linux.NewFS("/proc"), "/").MemoryOf(os.Getpid()); err == nil && m.LimitBytes > 0 {
+		available = min(available, max(0, m.LimitBytes-m.UsageBytes+m.Stat["inactive_file"]))
+	}
+	return available, nil
+}
+
+// wholeMachine is this machine, where processes are started in groups that are not below
+// that of this process.
+type wholeMachine struct{ thisHost }
+
+// Available reads /proc/meminfo.
+func (wholeMachine) Available(ctx context.Context) (int64, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	m, err := linux.NewFS("/proc").MemInfo()
+	if err != nil {
+		return 0, fmt.Errorf("memory of this machine: %w", err)
+	}
+	return m.Available, nil
 }
 
 // Busy reads /proc/stat (proc_stat(5)). Interrupts are left out: those of the

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
@@ -9,14 +10,6 @@ import (
 
 	"golang.org/x/sys/unix"
 )
-
-// Pacer is a Host that tells how fast its processors are at the moment.
-type Pacer interface {
-	// Pace is the processor time of a fixed piece of work, well below a millisecond. What
-	// slows the work of an application without taking its processor slows this as well:
-	// others in the caches and on the memory bus, and a machine below this one.
-	Pace() (time.Duration, error)
-}
 
 const (
 	// paceEntries of four bytes are what the work goes through, at random: more than the second-level caches
@@ -32,7 +25,10 @@ var pace struct {
 }
 
 // Pace follows a chain through memory.
-func (thisHost) Pace() (time.Duration, error) {
+func (thisHost) Pace(ctx context.Context) (time.Duration, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
 	pace.Lock()
 	defer pace.Unlock()
 	if pace.next == nil {

@@ -8,8 +8,7 @@ import (
 // The work goes through all of its memory before it comes back, so that no cache of
 // the processor's holds what comes next.
 func TestPace(t *testing.T) {
-	p := ThisHost().(Pacer)
-	if d, err := p.Pace(); err != nil || d <= 0 || d > time.Second {
+	if d, err := ThisHost().Pace(t.Context()); err != nil || d <= 0 || d > time.Second {
 		t.Errorf("%s, %v", d, err)
 	}
 	at, steps := pace.at, 0

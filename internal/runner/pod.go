@@ -52,7 +52,8 @@ func InstallInPod() error {
 // exit is known, although it is no child of this process, and its group can be read
 // before it is removed.
 type Pod struct {
-	thisHost
+	NoArchives // its methods stand above those of the host
+	wholeMachine
 	proc linux.FS
 	gate *gatehouse
 

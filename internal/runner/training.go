@@ -8,8 +8,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-
-	"tare.dev/tare/internal/docker"
 )
 
 // ErrNotWritten says that a training run left something else than a file.
@@ -35,39 +33,30 @@ func (thisHost) TakeTrained(ctx context.Context, file string) error {
 	return err
 }
 
-// sharedFolder is a folder of this machine that containers have; see Docker.Share.
-type sharedFolder struct {
-	dir, target string
-	uid, gid    int
-}
-
 // trainedDir is the folder in a shared one that a training run may write to, whatever
 // user the image has. Nothing that was written there is read there.
 const trainedDir = "trained"
 
-// Share gives the containers that are started from now on a folder of this machine as
-// target. Training runs make files in it, as the user and group that the image has.
-func (d *Docker) Share(dir, target string, uid, gid int) {
-	d.Bind(docker.Bind{Source: dir, Target: target})
-	d.shared = sharedFolder{dir, target, uid, gid}
-}
+// RunAs tells which user and group the processes of the image run as: training runs
+// write as those.
+func (d *Docker) RunAs(uid, gid int) { d.uid, d.gid = uid, gid }
 
 // OpenTraining makes a folder that the container may write to.
 func (d *Docker) OpenTraining(ctx context.Context, file string) (string, error) {
-	if d.shared.dir == "" || filepath.Dir(file) != d.shared.dir {
+	if d.archives == "" || filepath.Dir(file) != d.archives {
 		return "", fmt.Errorf("%s is in no folder that the containers have", file)
 	}
 	if err := d.Remove(ctx, file); err != nil {
 		return "", err
 	}
-	dir := filepath.Join(d.shared.dir, trainedDir)
+	dir := filepath.Join(d.archives, trainedDir)
 	if err := os.RemoveAll(dir); err != nil {
 		return "", err
 	}
-	if err := errors.Join(os.Mkdir(dir, 0o700), os.Chown(dir, d.shared.uid, d.shared.gid)); err != nil {
+	if err := errors.Join(os.Mkdir(dir, 0o700), os.Chown(dir, d.uid, d.gid)); err != nil {
 		return "", err
 	}
-	return path.Join(d.shared.target, trainedDir, filepath.Base(file)), nil
+	return path.Join(InImage, trainedDir, filepath.Base(file)), nil
 }
 
 // TakeTrained moves what a container made out of its reach. It may be anything: only a

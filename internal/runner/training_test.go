@@ -10,18 +10,27 @@ import (
 )
 
 func TestTraining(t *testing.T) {
-	runnertest.Training(t, runner.ThisHost(), t.TempDir(), func(file string) string { return file })
+	h := runner.ThisHost()
+	a, err := h.MakeArchives(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	runnertest.Training(t, h, a, func(file string) string { return file })
 }
 
 func TestTrainingInContainer(t *testing.T) {
-	dir := t.TempDir()
 	d := &runner.Docker{}
-	d.Share(dir, "/tare", 0, 0)
-	runnertest.Training(t, d, dir, func(file string) string {
+	a, err := d.MakeArchives(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	runnertest.Training(t, d, a, func(file string) string {
 		if file != "/tare/trained/app.jsa" {
 			t.Errorf("writes %s", file)
 		}
-		return filepath.Join(dir, strings.TrimPrefix(file, "/tare"))
+		return filepath.Join(a.Dir(), strings.TrimPrefix(file, "/tare"))
 	})
 	if _, err := d.OpenTraining(t.Context(), filepath.Join(t.TempDir(), "app.jsa")); err == nil {
 		t.Error("a folder that no container has was opened")

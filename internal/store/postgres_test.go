@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"tare.dev/tare/internal/runner"
 	"tare.dev/tare/internal/store"
 	"tare.dev/tare/internal/testkit/pgtest"
 	"tare.dev/tare/internal/testkit/storetest"
@@ -33,7 +34,7 @@ func anotherHostsFit(t *testing.T, server *pgtest.Server) {
 	if gone, err := s.Prune(t.Context(), store.Bound{Bytes: 1}); err != nil || len(gone) > 0 {
 		t.Errorf("%v, %v", gone, err)
 	}
-	if removed, err := s.Sweep(t.Context()); err != nil || len(removed) > 0 {
+	if removed, err := s.Sweep(t.Context(), runner.ThisHost().RemoveMade); err != nil || len(removed) > 0 {
 		t.Errorf("%v, %v", removed, err)
 	}
 	if f, err := s.Fit(t.Context(), r.ID()); err != nil || f.Here || f.Host != "another" {

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-
-	"tare.dev/tare/internal/fit"
 )
 
 // Delete implements Store.
@@ -101,13 +99,13 @@ func (s *database) beyond(ctx context.Context, b Bound) (ids []int64, err error)
 }
 
 // Sweep implements Store.
-func (s *database) Sweep(ctx context.Context) (removed []string, err error) {
+func (s *database) Sweep(ctx context.Context, remove Remover) (removed []string, err error) {
 	left, err := s.leftovers(ctx)
 	if err != nil {
 		return nil, s.failed(err)
 	}
 	for id, file := range left {
-		names, e := s.sweep(ctx, id, file)
+		names, e := s.sweep(ctx, id, file, remove)
 		removed, err = append(removed, names...), errors.Join(err, e)
 	}
 	return removed, s.failed(err)
@@ -135,13 +133,13 @@ func (s *database) leftovers(ctx context.Context) (map[int64]string, error) {
 }
 
 // sweep removes what one fit left, unless it is under way.
-func (s *database) sweep(ctx context.Context, id int64, file string) (removed []string, err error) {
+func (s *database) sweep(ctx context.Context, id int64, file string, remove Remover) (removed []string, err error) {
 	l, ok, err := s.engine.acquire(ctx, id)
 	if err != nil || !ok {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, l.release()) }()
-	if removed, err = fit.RemoveMade(file); err != nil {
+	if removed, err = remove(ctx, file); err != nil {
 		return removed, err
 	}
 	tx, err := l.begin(ctx)

@@ -42,12 +42,17 @@ type Store interface {
 	// Prune removes the oldest fits of this host that are beyond the bound, but
 	// none that is under way. It returns their numbers.
 	Prune(ctx context.Context, b Bound) ([]int64, error)
-	// Sweep removes the class archives and extracted jars that killed fits of
-	// this host were making, and returns their names.
-	Sweep(ctx context.Context) (removed []string, err error)
+	// Sweep has remove, which is as runner.Host.RemoveMade of this host, remove the
+	// class archives and extracted jars that killed fits of this host were making, and
+	// returns what that returns.
+	Sweep(ctx context.Context, remove Remover) (removed []string, err error)
 	// Close closes the database. Runs are closed before it.
 	Close() error
 }
+
+// Remover removes a file or folder that a fit was making, and returns the paths that it
+// removed.
+type Remover func(ctx context.Context, path string) (removed []string, err error)
 
 // Bound is how much history is kept. What is 0 is not bounded.
 type Bound struct {

@@ -66,7 +66,7 @@ type sampler struct {
 	trendStep time.Duration
 	trendLive int64
 
-	// paced is the sum of paces (runner.Pacer) since mark, and paces their number.
+	// paced is the sum of paces (runner.Host.Pace) since mark, and paces their number.
 	paced time.Duration
 	paces int
 
@@ -88,7 +88,7 @@ func (s *sampler) run(ctx context.Context) {
 	defer tick.Stop()
 	for {
 		s.sample(ctx)
-		s.takePace()
+		s.takePace(ctx)
 		select {
 		case <-tick.C:
 		case <-s.proc.Done():
@@ -131,12 +131,8 @@ func (s *sampler) sample(ctx context.Context) {
 }
 
 // takePace sees how fast the machine is, where it can tell.
-func (s *sampler) takePace() {
-	p, ok := s.host.(runner.Pacer)
-	if !ok {
-		return
-	}
-	d, err := p.Pace()
+func (s *sampler) takePace(ctx context.Context) {
+	d, err := s.host.Pace(ctx)
 	if err != nil {
 		return
 	}

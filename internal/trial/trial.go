@@ -170,7 +170,7 @@ type Result struct {
 	// measured load; 0 without load.
 	LoadCPUTime time.Duration `json:",omitempty"`
 	// Pace is the mean processor time of a fixed piece of work during the measured load
-	// (runner.Pacer); 0 is unknown.
+	// (runner.Host.Pace); 0 is unknown.
 	Pace time.Duration `json:",omitempty"`
 	Exit runner.Exit
 	// Ended says that the application ended without being asked to.

@@ -2,6 +2,7 @@ package runnertest
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -59,6 +60,10 @@ func helper(mode string, args []string) error {
 		return err
 	case "cgroup":
 		return printCgroup()
+	case "available":
+		n, err := runner.ThisHost().Available(context.Background())
+		fmt.Println(n)
+		return err
 	case "eat":
 		return eat(int64(number(args[0])))
 	case "cache":

@@ -69,6 +69,7 @@ func Run(t *testing.T, kind Kind, make func(t *testing.T) runner.Runner) {
 		t.Run(name, func(t *testing.T) { f(t, make(t)) })
 	}
 	test("Inside", testInside)
+	test("Available", testAvailable)
 	test("Exit", testExit)
 	test("Signalled", func(t *testing.T, r runner.Runner) { testSignalled(t, r, kind) })
 	test("Output", testOutput)
@@ -269,6 +270,21 @@ func testInside(t *testing.T, r runner.Runner) {
 	}
 	if n := r.Name(); n == "" {
 		t.Error("the runner has no name")
+	}
+}
+
+// A process in a group has no more available than its limit leaves.
+func testAvailable(t *testing.T, r runner.Runner) {
+	x := start(t, r, runner.Limits{MemoryBytes: 96 * mib}, "available")
+	if e := x.wait(); e != (runner.Exit{}) {
+		t.Fatalf("%+v: %s", e, x.err)
+	}
+	n, err := strconv.ParseInt(strings.TrimSpace(x.out.String()), 10, 64)
+	if err != nil || n < 48*mib || n > 96*mib {
+		t.Errorf("%d bytes available with a limit of %d, %v", n, 96*mib, err)
+	}
+	if all, err := r.Available(t.Context()); err != nil || all <= 96*mib {
+		t.Errorf("%d bytes available outside, %v", all, err)
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"tare.dev/tare/internal/fit"
 	"tare.dev/tare/internal/footprint"
 	"tare.dev/tare/internal/load"
+	"tare.dev/tare/internal/runner"
 	"tare.dev/tare/internal/store"
 	"tare.dev/tare/internal/trial"
 )
@@ -216,12 +217,12 @@ func listsTheNewestFirst(t *testing.T, fresh Maker) {
 
 func sweepRemovesWhatWasMade(t *testing.T, fresh Maker) {
 	s := Open(t, fresh(t))
-	archives, err := fit.MakeArchiveDir(t.TempDir())
+	archives, err := runner.ThisHost().MakeArchives(t.Context(), t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer archives.Close()
-	dir, outside := archives.Path(), t.TempDir()
+	dir, outside := archives.Dir(), t.TempDir()
 	making := func(name string) (*store.Run, string) {
 		file := filepath.Join(dir, name)
 		if filepath.Ext(name) == ".txt" {
@@ -248,7 +249,7 @@ func sweepRemovesWhatWasMade(t *testing.T, fresh Maker) {
 		t.Fatal(err)
 	}
 	defer running.Close()
-	removed, err := s.Sweep(t.Context())
+	removed, err := s.Sweep(t.Context(), runner.ThisHost().RemoveMade)
 	if err != nil || !slices.Equal(removed, []string{half, half + ".config"}) {
 		t.Errorf("%q, %v", removed, err)
 	}
@@ -257,7 +258,7 @@ func sweepRemovesWhatWasMade(t *testing.T, fresh Maker) {
 			t.Error(err)
 		}
 	}
-	if removed, err = s.Sweep(t.Context()); err != nil || len(removed) > 0 {
+	if removed, err = s.Sweep(t.Context(), runner.ThisHost().RemoveMade); err != nil || len(removed) > 0 {
 		t.Errorf("again: %q, %v", removed, err)
 	}
 }

@@ -1,0 +1,20 @@
+package kube
+
+import (
+	"testing"
+
+	"tare.dev/tare/internal/runner"
+	"tare.dev/tare/internal/testkit/runnertest"
+)
+
+func TestHost(t *testing.T) {
+	r := &Runner{}
+	runnertest.NoArchives(t, r)
+	if n, err := r.Available(t.Context()); err == nil {
+		t.Errorf("%d bytes available on a node that nobody knows", n)
+	}
+	r.machine, r.available = &runner.Machine{CPUs: 2}, 1<<30
+	if n, err := r.Available(t.Context()); err != nil || n != 1<<30 {
+		t.Errorf("%d, %v", n, err)
+	}
+}
