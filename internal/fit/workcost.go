@@ -182,13 +182,25 @@ func (s *Search) withinCost(t Trial) bool {
 	return known && bound <= 1/t.AskedShare
 }
 
+// heapBears says that a trial which differs from the best point in the size of the heap alone
+// keeps the objective, by what the same work costs at the best point and by what collections
+// and reclaim took of the trial: a smaller heap costs nothing else.
+func (s *Search) heapBears(t Trial) bool {
+	if s.Spare <= 0 || t.Setup.heapBytes() == 0 || s.best.setup.heapBytes() == 0 || !t.Setup.withoutHeap().Same(s.best.setup.withoutHeap()) {
+		return false
+	}
+	ratio, known := s.costRatio(s.best.setup, Setup{})
+	lost, told := s.memoryCost(t)
+	return known && told && lost < 1 && ratio/(1-lost) <= 1/(1-s.Spare)
+}
+
 // costUntold says that a trial of levers was too slow, that memory was not the reason, and
 // that it is not known whether they were: what the work cost may or may not be within the
 // objective, or less of it was done than in the baseline. A second trial tells more than
 // another baseline, which costs one as well.
 func (s *Search) costUntold(t Trial) bool {
 	base := s.found.Baseline.Result
-	if t.Phase != PhaseLever || !t.SlowElsewhere || t.AskedShare <= 0 || t.Repeat > 0 || s.room() <= reserve || base == nil || s.waits(t.Setup) || s.burnsIdle() {
+	if t.Phase != PhaseLever || !t.SlowElsewhere || t.AskedShare <= 0 || t.Repeat > 0 || s.room() <= reserve || base == nil || s.waits(t.Setup) || s.burnsIdle() || s.heapBears(t) {
 		return false
 	}
 	if _, measured := base.AnswerCost(); !measured {

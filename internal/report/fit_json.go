@@ -91,11 +91,20 @@ type archiveJSON struct {
 // needJSON is a fit.Need.
 type needJSON struct {
 	// MeanBytes is what runs need on the average, BoundBytes the upper tolerance
-	// bound: 99 % of runs need no more, with a confidence of 95 %. GrowthBytes is in both.
+	// bound: 99 % of runs need no more, with a confidence of 95 %. The mean is the sum of
+	// HeldBytes (what cannot be dropped, with the heap full), CacheBytes (page cache),
+	// TriedBytes (what limits that were tried changed of these, below 0 where less was
+	// needed) and GrowthBytes (room for what still grew).
 	MeanBytes   int64 `json:"meanBytes"`
 	BoundBytes  int64 `json:"boundBytes"`
+	HeldBytes   int64 `json:"heldBytes"`
+	CacheBytes  int64 `json:"cacheBytes"`
+	TriedBytes  int64 `json:"triedBytes"`
 	GrowthBytes int64 `json:"growthBytes"`
-	Samples     int   `json:"samples"`
+	// Samples are the runs that the mean is of. Pressed says that they were near the limit,
+	// and told by how long they waited for memory.
+	Samples int  `json:"samples"`
+	Pressed bool `json:"pressed"`
 	// Deviation is the standard deviation of the logarithm of what is needed, Freedom
 	// its degrees of freedom, of which Assumed are no trials'.
 	Deviation float64 `json:"deviation"`
@@ -308,7 +317,7 @@ func NewFitJSON(r *fit.Result, failure error) FitJSON {
 		j.RaisedFromBytes = &r.RaisedFrom
 	}
 	if n := r.Need; n != nil {
-		j.Need = &needJSON{n.MeanBytes, n.BoundBytes, n.GrowthBytes, n.Samples, n.Deviation, n.Freedom, n.Assumed}
+		j.Need = &needJSON{n.MeanBytes, n.BoundBytes, n.HeldBytes, n.CacheBytes, n.TriedBytes, n.GrowthBytes, n.Samples, n.Pressed, n.Deviation, n.Freedom, n.Assumed}
 	}
 	if r.Long != nil {
 		j.LongTrial = r.Long.Number
