@@ -258,6 +258,9 @@ type leverJSON struct {
 	// CostRatio is what the same work cost in processor time with it, and all that
 	// were tried with it, over what it cost without; absent where trials do not tell.
 	CostRatio float64 `json:"costRatio,omitempty"`
+	// CostLow and CostHigh are its bounds, with a confidence of 95 % each.
+	CostLow  float64 `json:"costLow,omitempty"`
+	CostHigh float64 `json:"costHigh,omitempty"`
 	// BoundBytes is the most that it could save by the footprint's rows, nil
 	// where nothing told. Trial is the one that it was tried in, with all
 	// levers that have the same; 0 without one.
@@ -349,7 +352,7 @@ func NewFitJSON(r *fit.Result, failure error) FitJSON {
 }
 
 func newLeverJSON(l fit.LeverResult) leverJSON {
-	j := leverJSON{ID: l.Lever.ID, Name: l.Lever.Name, Options: list(l.Setup.Options), Env: list(l.Setup.Env), Kept: l.Kept, SavedBytes: l.SavedBytes, CostRatio: l.CostRatio, BoundBytes: l.BoundBytes,
+	j := leverJSON{ID: l.Lever.ID, Name: l.Lever.Name, Options: list(l.Setup.Options), Env: list(l.Setup.Env), Kept: l.Kept, SavedBytes: l.SavedBytes, CostRatio: l.CostRatio, CostLow: l.CostLow, CostHigh: l.CostHigh, BoundBytes: l.BoundBytes,
 		Rows: []string{}, Trial: l.Trial, Mark: l.Lever.Mark, Breaks: l.Lever.Breaks, Undo: l.Lever.Undo, Why: l.Lever.Why, Cost: l.Lever.Cost, Reason: l.Reason}
 	for _, o := range l.Lever.Rows {
 		j.Rows = append(j.Rows, string(o))
