@@ -28,6 +28,7 @@ func pageOf(all []figures) string {
 	writeReplays(&t, all)
 	writeCost(&t, all)
 	writeTruth(&t, all)
+	writeParts(&t, all)
 	writeWorst(&t, all)
 	t.WriteString(missing(all))
 	return t.String()
@@ -157,6 +158,41 @@ func writeTruth(t *strings.Builder, all []figures) {
 			least = 0
 		}
 		fmt.Fprintf(t, "| %s | %s | %s | %s | %d | %d |\n", f.cell, results.Spread(r.over, "%.2f"), fails, low, least, r.untold)
+	}
+	t.WriteString("\n")
+}
+
+// parts are what a limit is made of, in MiB. The last is what a proof that failed, or the
+// limit as given, made of the bound.
+var parts = []struct {
+	name string
+	of   func(replay) float64
+}{
+	{"held", func(r replay) float64 { return float64(r.need.HeldBytes) / mib }},
+	{"page cache", func(r replay) float64 { return float64(r.need.CacheBytes) / mib }},
+	{"tried", func(r replay) float64 { return float64(r.need.TriedBytes) / mib }},
+	{"growth", func(r replay) float64 { return float64(r.need.GrowthBytes) / mib }},
+	{"difference of runs", func(r replay) float64 { return float64(r.need.BoundBytes-r.need.MeanBytes) / mib }},
+	{"proof", func(r replay) float64 { return float64(r.LimitBytes-r.need.BoundBytes) / mib }},
+	{"deviation %", func(r replay) float64 { return 100 * r.need.Deviation }},
+	{"runs", func(r replay) float64 { return float64(r.need.Samples) }},
+}
+
+// writeParts tells what the limits are made of.
+func writeParts(t *strings.Builder, all []figures) {
+	t.WriteString("## What the limits are made of\n\nMedian (least … most) of the answers, MiB. Held is what cannot be dropped, with the heap full, and page cache what runs with room could not do without. " +
+		"Tried is what limits near the answer added to that, by how long runs waited for memory there; growth is for what still grew; the difference of runs is from the mean to the bound that 99 % of runs keep, by the deviation of so many runs; and proof what runs at the bound added to it, in whole MiB.\n\n| cell |")
+	for _, p := range parts {
+		t.WriteString(" " + p.name + " |")
+	}
+	t.WriteString("\n|---|" + strings.Repeat("---|", len(parts)) + "\n")
+	for _, f := range all {
+		known := slices.DeleteFunc(f.answered(), func(r replay) bool { return r.need == nil })
+		t.WriteString("| " + f.cell.String() + " |")
+		for _, p := range parts {
+			t.WriteString(" " + results.Spread(of(known, p.of), "%.1f") + " |")
+		}
+		t.WriteString("\n")
 	}
 	t.WriteString("\n")
 }

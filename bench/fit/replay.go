@@ -470,6 +470,8 @@ type replay struct {
 	// below and failedBelow say that there was a run below the answer, and that memory
 	// failed it.
 	below, failedBelow bool
+	// need is what its limit is made of; nil where its heap follows the limit.
+	need *fit.Need
 }
 
 // counts says that it was answered from the bank and not from the model.
@@ -488,6 +490,7 @@ func (r *replayed) run(seed uint64, observe func(fit.Event), wanted func(want, i
 	}
 	rep := replay{seed: seed, answer: answerOf(found, err), modelled: float64(t.modelled) / float64(max(1, t.asked)), pools: t.pools}
 	rep.Took += t.training
+	rep.need = found.Need
 	for _, run := range found.Confirmations {
 		if run.Passed {
 			rep.met++

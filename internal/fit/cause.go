@@ -2,7 +2,6 @@ package fit
 
 import (
 	"fmt"
-	"time"
 
 	"tare.dev/tare/internal/trial"
 )
@@ -170,28 +169,35 @@ func (s *Search) roomyGC(t Trial) float64 {
 	})
 }
 
-// roomyCollector is what the collector's threads use for an answer where memory abounds.
-func (s *Search) roomyCollector(t Trial) time.Duration {
-	return time.Duration(s.leastWithRoom(t, func(r *trial.Result) (float64, bool) {
-		cost, measured := r.CollectorCost()
-		return float64(cost), measured
-	}))
+// roomyCollector is the collector's processor time over all other where memory abounds.
+func (s *Search) roomyCollector(t Trial) float64 {
+	return s.leastWithRoom(t, (*trial.Result).CollectorOdds)
 }
 
 // leastWithRoom is the least of a number in the trials with the same setup at this limit
-// or a larger one, in the baselines, and in the trial itself.
+// or a larger one, and in the trial itself. Where there is no other of them, or their heap
+// follows the limit, that is of the baselines as well: what a heap costs that was chosen
+// to be small, no limit mends, but it is counted once, when it is chosen.
 func (s *Search) leastWithRoom(t Trial, number func(*trial.Result) (float64, bool)) float64 {
 	least, _ := number(t.Result)
+	others, alike := least, false
 	for _, o := range s.found.Trials {
-		same := o.Phase == PhaseBaseline || o.LimitBytes >= t.LimitBytes && o.Setup.Same(t.Setup)
-		if !same || !o.Passed || o.Result == nil {
+		if !o.Passed || o.Result == nil {
 			continue
 		}
-		if n, known := number(o.Result); known {
-			least = min(least, n)
+		n, known := number(o.Result)
+		switch {
+		case !known:
+		case o.Phase == PhaseBaseline:
+			others = min(others, n)
+		case o.LimitBytes >= t.LimitBytes && o.Setup.Same(t.Setup):
+			least, alike = min(least, n), alike || o.LimitBytes > t.LimitBytes && !o.Pressed
 		}
 	}
-	return least
+	if alike && s.fixesHeap(t.Setup) {
+		return least
+	}
+	return min(least, others)
 }
 
 // SlowRuns is the number of confirming runs that were slower than asked for another

@@ -3,7 +3,6 @@ package fit
 import (
 	"cmp"
 	"context"
-	"fmt"
 )
 
 const (
@@ -240,18 +239,20 @@ func (f *Found) FreshRuns() []Trial {
 	return out
 }
 
-// showFailure makes one run below the recommendation, less the room for growth, with
-// the whole heap touched: it should fail.
+// showFailure makes one run below the recommendation, less the room for growth, and less
+// what of the heap no trial touched: it should fail. AlwaysPreTouch would have the heap
+// touched, but the JDK's newer releases write to all pages of class archives with it, which
+// are page cache otherwise.
 func (s *Search) showFailure(ctx context.Context) error {
 	limit := s.found.LimitBytes
 	if n := s.found.Need; n != nil {
 		limit -= n.GrowthBytes
 	}
-	limit = int64(failureShare*float64(limit)) / mib * mib
+	limit = (int64(failureShare*float64(limit)) - s.untouched(s.found.Setup)) / mib * mib
 	if !s.ShowFailure || limit < floorBytes || s.outOfTime("the run below the limit") {
 		return nil
 	}
-	t, err := s.once(ctx, Attempt{Phase: PhaseBelow, Setup: s.touched(s.found.Setup), LimitBytes: limit})
+	t, err := s.once(ctx, Attempt{Phase: PhaseBelow, Setup: s.found.Setup, LimitBytes: limit})
 	if err != nil {
 		return err
 	}
@@ -262,18 +263,15 @@ func (s *Search) showFailure(ctx context.Context) error {
 	return nil
 }
 
-// touched is a setup that has its heap full from the start, where it sizes it.
-func (s *Search) touched(setup Setup) Setup {
-	heap := setup.heapBytes()
-	if heap == 0 {
-		return setup
-	}
-	for _, o := range []string{fmt.Sprintf("-Xms%dm", heap/mib), "-XX:+AlwaysPreTouch"} {
-		if _, taken := s.Facts.Given.Conflict(o); !taken {
-			setup = setup.plus(Setup{Options: []string{o}})
+// untouched is how much of a setup's heap its runs did not touch, on the average.
+func (s *Search) untouched(setup Setup) int64 {
+	var sum, n int64
+	for _, t := range s.found.Trials {
+		if t.ofTheLoad() && t.enough() && t.Setup.Same(setup) {
+			sum, n = sum+t.heapUntouched(), n+1
 		}
 	}
-	return setup
+	return sum / max(1, n)
 }
 
 // outOfTime says that what comes after the proof no longer fits into the budget.

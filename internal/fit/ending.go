@@ -17,8 +17,10 @@ type Ending struct {
 	RaisedFrom           int64
 	MarginBytes          int64 `json:",omitempty"`
 	FailBelow            int
-	Need                 *Need `json:",omitempty"`
-	Long, Half           int   `json:",omitempty"`
+	Need                 *Need   `json:",omitempty"`
+	CostDeviation        float64 `json:",omitempty"`
+	CostFreedom          float64 `json:",omitempty"`
+	Long, Half           int     `json:",omitempty"`
 	Took                 time.Duration
 	Archive, TrainOption string
 	Warnings             []string
@@ -30,7 +32,7 @@ type Ending struct {
 // recommendation, or nil.
 func NewEnding(r *Result, failure error) Ending {
 	e := Ending{Baseline: r.Baseline.Number, AsGiven: r.AsGiven.Number, AsGivenFails: r.AsGivenFails, LimitBytes: r.LimitBytes, Setup: r.Setup, Levers: r.Levers,
-		RaisedFrom: r.RaisedFrom, MarginBytes: r.MarginBytes, Need: r.Need, Took: r.Took, Archive: r.Archive, TrainOption: r.TrainOption, Warnings: r.Warnings}
+		RaisedFrom: r.RaisedFrom, MarginBytes: r.MarginBytes, Need: r.Need, CostDeviation: r.CostDeviation, CostFreedom: r.CostFreedom, Took: r.Took, Archive: r.Archive, TrainOption: r.TrainOption, Warnings: r.Warnings}
 	for _, t := range r.Confirmations {
 		e.Confirmations = append(e.Confirmations, t.Number)
 	}
@@ -69,7 +71,7 @@ func (e Ending) Result(p Plan, began time.Time, trials []Trial) (*Result, error)
 	}
 	r := &Result{Time: began, Took: e.Took, Config: c, RunnerName: p.Runner, Machine: p.Machine, Archive: e.Archive, TrainOption: e.TrainOption, Warnings: e.Warnings,
 		Found: Found{Baseline: find(e.Baseline), AsGiven: find(e.AsGiven), AsGivenFails: e.AsGivenFails, LimitBytes: e.LimitBytes, Setup: e.Setup, Levers: e.Levers, Trials: trials, RaisedFrom: e.RaisedFrom,
-			MarginBytes: e.MarginBytes, Need: e.Need}}
+			MarginBytes: e.MarginBytes, Need: e.Need, CostDeviation: e.CostDeviation, CostFreedom: e.CostFreedom}}
 	for _, n := range e.Confirmations {
 		r.Confirmations = append(r.Confirmations, find(n))
 	}

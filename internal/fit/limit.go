@@ -3,6 +3,7 @@ package fit
 import (
 	"cmp"
 	"context"
+	"math"
 
 	"tare.dev/tare/internal/trial"
 )
@@ -73,6 +74,8 @@ type narrowing struct {
 	// needs says that what the setup needs does not go by the limit, so that
 	// less than that need not be tried, and with all its page cache it passes.
 	needs bool
+	// spare is Search.Spare where waiting for memory tells how near a limit is.
+	spare float64
 	// made are the trials so far.
 	made []Trial
 }
@@ -119,7 +122,13 @@ func (g narrowing) next(p point, left int) (int64, bool) {
 		return middle, true
 	}
 	last := g.made[len(g.made)-1]
+	pressed, told := g.byPressure(last)
+	step := 2 * tolerance(last.LimitBytes, g.share) // two that are nearer tell little of a line
 	switch {
+	case told && last.hasRoom() && p.fails == 0:
+		return max(low+mib, min(pressed, last.LimitBytes-step)), true
+	case told && !last.hasRoom() && p.at.Phase != g.phase:
+		return min(max(pressed, last.LimitBytes+step), high-mib), true
 	case last.hasRoom() && p.fails == 0:
 		return max(low+mib, last.LimitBytes-g.stepDown(p, last, left)), true
 	case !last.hasRoom() && p.at.Phase != g.phase:
@@ -130,6 +139,15 @@ func (g narrowing) next(p point, left int) (int64, bool) {
 		}
 	}
 	return middle, true
+}
+
+// byPressure is the limit at which waiting for memory is foreseen to take as much as it may,
+// by what it took in a trial near that; told is false where the trial does not tell.
+func (g narrowing) byPressure(t Trial) (limit int64, told bool) {
+	if g.spare <= 0 || !t.tellsPressure() {
+		return 0, false
+	}
+	return wholeMiB(int64(float64(t.LimitBytes) * math.Pow(t.Result.ReclaimShare/(pressedPart*g.spare), usualSlope))), true
 }
 
 // step is how far to go away from the last trial: farther with each, and as fewer
@@ -235,7 +253,7 @@ func (s *Search) findLimit(ctx context.Context) error {
 	s.expect(reserve)
 	g := narrowing{phase: PhaseRefine, share: s.fine(), guess: s.predict(s.best.at), needs: s.fixesHeap(s.best.setup)}
 	if n, known := s.needOf(s.best.setup); known && g.needs && !s.best.setup.empty() {
-		g.share, g.guess = max(g.share, needTolerance), s.bounded(n.MeanBytes)
+		g.share, g.guess, g.spare = max(g.share, needTolerance), s.bounded(n.MeanBytes), s.Spare
 	}
 	var err error
 	s.best, err = s.narrow(ctx, s.best, g, s.room())

@@ -27,12 +27,17 @@ type Need struct {
 	// MeanBytes is what runs need on the average (geometric), and BoundBytes the upper
 	// tolerance bound: 99 % of runs need no more, with a confidence of 95 %.
 	MeanBytes, BoundBytes int64
-	// GrowthBytes is in both: room for what still grew at the end of the load.
-	GrowthBytes int64
-	// Samples are the trials that the mean is of, Deviation is the standard deviation
-	// of the logarithm, pooled over all setups, with Freedom degrees of freedom, of which
-	// Assumed are no trials' (needSpread).
+	// GrowthBytes is in both: room for what still grew at the end of the load. HeldBytes
+	// and CacheBytes are the rest of the mean as it was measured with room: what cannot be
+	// dropped, with the heap full, and page cache. TriedBytes is what limits that were tried
+	// add to that, or take from it.
+	GrowthBytes, HeldBytes, CacheBytes, TriedBytes int64
+	// Samples are the trials that the mean is of, and Pressed says that those near the limit
+	// made it, by how long they waited for memory (pressureLine). Deviation is the standard
+	// deviation of the logarithm, about that line or else pooled over all setups, with
+	// Freedom degrees of freedom, of which Assumed are no trials' (needSpread).
 	Samples            int
+	Pressed            bool
 	Deviation, Freedom float64
 	Assumed            float64
 }
@@ -51,12 +56,20 @@ func boundOf(mean float64, samples int, freedom, deviation float64) int64 {
 // sample is what one trial says of the need of setups that differ from its own in the
 // size of the heap alone.
 type sample struct {
-	// rest is what is needed without the heap, the page cache with it.
-	rest int64
+	// held is what cannot be dropped but for the heap, and cache the page cache.
+	held, cache int64
 	// growth is what still grew.
 	growth int64
 	// heap is what is resident of the heap in the trial.
 	heap int64
+}
+
+// full is what cannot be dropped with the heap as full as a setup lets it become.
+func (m sample) full(setup Setup) int64 {
+	if bound := setup.heapBytes(); bound > 0 {
+		return m.held + bound
+	}
+	return m.held + m.heap
 }
 
 // fixesHeap says that a setup's heap does not follow the limit.
@@ -65,27 +78,33 @@ func (s *Search) fixesHeap(setup Setup) bool { return setup.heapBytes() > 0 || s
 // needOf is what a setup whose heap is fixed needs; known is false where no trial
 // tells.
 func (s *Search) needOf(setup Setup) (n Need, known bool) {
-	logs := s.needs(setup)
-	if len(logs) == 0 {
+	samples := s.samples(setup)
+	if len(samples) == 0 {
 		return n, false
 	}
-	n.Deviation, n.Freedom, n.Assumed = s.needDeviation()
-	n.Samples, n.GrowthBytes = len(logs), s.growthOf(setup)
-	mean := math.Exp(mean(logs)) * s.correction(setup)
-	n.MeanBytes = int64(mean) + n.GrowthBytes
-	n.BoundBytes = boundOf(mean, n.Samples, n.Freedom, n.Deviation) + n.GrowthBytes
+	n.Samples, n.GrowthBytes = len(samples), s.growthOf(setup)
+	measured := math.Exp(mean(needLogs(samples, setup)))
+	for _, m := range samples {
+		n.CacheBytes += m.cache / int64(len(samples))
+	}
+	n.HeldBytes = int64(measured) - n.CacheBytes
+	center, line := s.corrected(setup, measured, float64(n.HeldBytes))
+	if n.Pressed = line.samples > 0; n.Pressed {
+		n.Samples, n.Deviation, n.Freedom, n.Assumed = line.samples, line.deviation, line.freedom, line.assumed
+	} else {
+		n.Deviation, n.Freedom, n.Assumed = s.needDeviation()
+	}
+	n.TriedBytes = int64(center) - int64(measured)
+	n.MeanBytes = int64(center) + n.GrowthBytes
+	n.BoundBytes = boundOf(center, n.Samples, n.Freedom, n.Deviation) + n.GrowthBytes
 	return n, true
 }
 
-// needs are the logarithms of what the trials of a setup needed, with its heap full.
-func (s *Search) needs(setup Setup) []float64 {
+// needLogs are the logarithms of what samples of a setup needed, with its heap full.
+func needLogs(samples []sample, setup Setup) []float64 {
 	var logs []float64
-	for _, m := range s.samples(setup) {
-		heap := m.heap
-		if bound := setup.heapBytes(); bound > 0 {
-			heap = bound
-		}
-		logs = append(logs, math.Log(float64(max(1, m.rest+heap))))
+	for _, m := range samples {
+		logs = append(logs, math.Log(float64(max(1, m.full(setup)+m.cache))))
 	}
 	return logs
 }
@@ -108,7 +127,8 @@ func (s *Search) samples(setup Setup) []sample {
 		if !t.enough() {
 			continue
 		}
-		out = append(out, sample{rest: s.used(t) - t.heapTouched(), growth: t.growth(), heap: t.heapTouched()})
+		cache := s.used(t) - t.NeededBytes
+		out = append(out, sample{held: t.NeededBytes - t.heapTouched(), cache: cache, growth: t.growth(), heap: t.heapTouched()})
 	}
 	return out
 }
@@ -187,16 +207,22 @@ func (s *Search) needDeviation() (deviation, freedom, assumed float64) {
 			continue
 		}
 		seen = append(seen, t.Setup.withoutHeap())
-		logs := s.needs(t.Setup)
+		logs := needLogs(s.samples(t.Setup), t.Setup)
 		center := mean(logs)
 		for _, l := range logs {
 			sum += (l - center) * (l - center)
 		}
 		freedom += float64(max(0, len(logs)-1))
 	}
-	assumed = max(0, needFreedom-freedom)
-	freedom += assumed
-	return math.Sqrt((sum + assumed*needSpread*needSpread) / freedom), freedom, assumed
+	return withPrior(sum, freedom)
+}
+
+// withPrior is the standard deviation of a sum of squares with so many degrees of freedom,
+// needSpread standing in for those that lack of needFreedom.
+func withPrior(squares, has float64) (deviation, freedom, assumed float64) {
+	assumed = max(0, needFreedom-has)
+	freedom = has + assumed
+	return math.Sqrt((squares + assumed*needSpread*needSpread) / freedom), freedom, assumed
 }
 
 func containsSetup(setups []Setup, s Setup) bool {
@@ -208,43 +234,47 @@ func containsSetup(setups []Setup, s Setup) bool {
 	return false
 }
 
-// correction is what the need by measurement is multiplied with, so that it agrees with
-// the limits that were tried: no more than the smallest that was enough (and the heap that
-// was not touched there), and no less than the largest that was not.
-func (s *Search) correction(setup Setup) float64 {
-	measured := math.Exp(mean(s.needs(setup)))
+// corrected is what is needed by measurement with room, corrected by the limits that were
+// tried: no more than the smallest that was enough (and the heap that was not touched
+// there), and no less than the largest that was not. Where trials near the limit tell of
+// pressure, their line takes the place of both; it is zero where it does not decide. What
+// the long run held more than others is no guess, and comes on top.
+func (s *Search) corrected(setup Setup, measured, held float64) (center float64, line pressureLine) {
 	growth := s.growthOf(setup)
-	pressed, told := s.byPressure(setup)
-	enough, lacked := math.Inf(1), 0.0
+	line = s.byPressure(setup)
+	enough, lacked, more := math.Inf(1), 0.0, 0.0
 	for _, t := range s.found.Trials {
 		if !t.Setup.Same(setup) || t.Phase == PhaseBelow {
 			continue
 		}
-		of := func(bytes int64) float64 { return float64(bytes-growth) / measured }
 		switch {
-		case t.Phase == PhaseLong && t.enough(): // what it grew by is no guess
-			lacked = max(lacked, of(s.used(t)+t.heapUntouched()))
-		case told && t.tellsPressure():
+		case t.Phase == PhaseLong && t.enough():
+			more = max(more, float64(t.NeededBytes+t.heapUntouched()-growth)-held)
+		case line.samples > 0 && t.tellsPressure():
 		case t.lacksMemory():
-			lacked = max(lacked, of(t.LimitBytes))
+			lacked = max(lacked, float64(t.LimitBytes-growth))
 		case t.hasRoom() && t.ofTheLoad():
-			enough = min(enough, of(t.LimitBytes+t.heapUntouched()))
+			enough = min(enough, float64(t.LimitBytes+t.heapUntouched()-growth))
 		}
 	}
-	if told {
-		return max(lacked, min(enough, (pressed-float64(growth))/measured))
+	center = min(measured, enough)
+	if line.samples > 0 {
+		center = min(enough, line.limit-float64(growth))
 	}
-	return max(lacked, min(1, enough))
+	return max(lacked, center+more), line
 }
 
 const (
 	// leastPressure and mostPressure are the shares of the time that waiting for memory
 	// takes between which it rises about exponentially as the limit falls.
 	leastPressure, mostPressure = 0.002, 0.5
-	// flattest and steepest are the logarithm of the limit over that of the pressure: a
-	// slope of few trials that is beyond them is chance. Of the demo service it is about
-	// 0.06: a limit 6 % smaller has 2.7 times the pressure.
-	flattest, steepest = -0.12, -0.03
+	// usualSlope is that of the logarithm of the limit over the logarithm of the pressure until trials
+	// tell, negated: of the demo service it is about 0.06, a limit 6 % smaller has 2.7 times the pressure.
+	// It counts as much as trials whose logarithms of limits have usualSpread as their sum of
+	// squares about the mean: two that are 11 % apart.
+	usualSlope, usualSpread = 0.06, 0.006
+	// flattest and steepest bound what few trials may make of it.
+	flattest, steepest = -0.2, -0.03
 )
 
 // tellsPressure says that a trial was near its limit, and not beyond.
@@ -253,32 +283,47 @@ func (t Trial) tellsPressure() bool {
 	return near && t.Result != nil && !t.Result.Ended && t.Result.Load != nil && t.Result.ReclaimShare >= leastPressure && t.Result.ReclaimShare <= mostPressure
 }
 
-// byPressure is the limit, with what is not touched of the heap, at which waiting for memory
-// takes as much as a limit may have it take (pressed). One trial that is on this or on that
-// side of it is chance; the line through all of them, over the logarithm of the pressure,
-// is much less so. Known is false where fewer than two tell.
-func (s *Search) byPressure(setup Setup) (limit float64, known bool) {
+// pressureLine is the limit, with what is not touched of the heap, at which waiting for
+// memory takes all that the objective leaves of the speed, by so many trials near it; the
+// deviation is that of the logarithms of their limits about the line, as in Need.
+type pressureLine struct {
+	limit                       float64
+	samples                     int
+	deviation, freedom, assumed float64
+}
+
+// byPressure is the line through all trials near the limit, over the logarithm of the
+// pressure: one trial that is on this or on that side of a limit is chance, and the line is
+// much less so. It is zero where fewer than two tell.
+func (s *Search) byPressure(setup Setup) (line pressureLine) {
 	if s.Spare <= 0 {
-		return 0, false
+		return line
 	}
 	var xs, ys []float64
 	for _, t := range s.found.Trials {
 		if t.Setup.Same(setup) && t.tellsPressure() {
-			xs = append(xs, math.Log(t.Result.ReclaimShare/(pressedPart*s.Spare)))
+			xs = append(xs, math.Log(t.Result.ReclaimShare/s.Spare))
 			ys = append(ys, math.Log(float64(t.LimitBytes+t.heapUntouched())))
 		}
 	}
 	if len(xs) < 2 {
-		return 0, false
+		return line
 	}
 	x, y := mean(xs), mean(ys)
-	var sxx, sxy float64
+	syy, sxy := usualSpread, -usualSpread/usualSlope
 	for i := range xs {
-		sxx += (xs[i] - x) * (xs[i] - x)
+		syy += (ys[i] - y) * (ys[i] - y)
 		sxy += (xs[i] - x) * (ys[i] - y)
 	}
-	slope := min(steepest, max(flattest, sxy/max(sxx, 1e-9)))
-	return math.Exp(y - slope*x), true
+	slope := min(steepest, max(flattest, syy/min(sxy, -1e-9)))
+	squares := 0.0
+	for i := range xs {
+		off := ys[i] - y - slope*(xs[i]-x)
+		squares += off * off
+	}
+	line.limit, line.samples = math.Exp(y-slope*x), len(xs)
+	line.deviation, line.freedom, line.assumed = withPrior(squares, float64(max(0, len(xs)-2)))
+	return line
 }
 
 // lacksMemory says that a trial's limit was not enough, by memory's own signals.

@@ -231,43 +231,142 @@ func TestChanceIsNoSaving(t *testing.T) {
 	}
 }
 
-// The limit at which pressure is as high as it may be is told by all trials near it, though
-// each has three times the pressure of another one of the same, by chance.
+// The limit at which waiting for memory takes all that the objective leaves is told by all
+// trials near it, though each has up to three times the pressure of another one of the same,
+// by chance; and by what the limits differ then is in the deviation.
 func TestByPressure(t *testing.T) {
 	const limit = 100 * mib
 	setup := Setup{Options: []string{"-XX:+UseSerialGC"}}
-	at := func(share, chance float64) Trial {
+	at := func(share, slope, chance float64) Trial {
 		bytes := int64(limit * share)
-		pressure := pressedPart * 0.1 * math.Pow(share, -1/0.06) * chance
+		pressure := 0.1 * math.Pow(share, -1/slope) * chance
 		return Trial{Attempt{Phase: PhaseRefine, Setup: setup, LimitBytes: bytes},
 			Outcome{Passed: true, Verdict: trial.Passed, Result: &trial.Result{ReclaimShare: pressure, Load: &load.Result{OK: 1000}}}}
 	}
-	s := &Search{Spare: 0.1, found: Found{Trials: []Trial{at(1.05, 1)}}}
-	if got, known := s.byPressure(setup); known {
-		t.Errorf("one trial tells %g", got)
+	s := &Search{Spare: 0.1, found: Found{Trials: []Trial{at(1.05, 0.06, 1)}}}
+	if line := s.byPressure(setup); line.samples != 0 {
+		t.Errorf("one trial tells %+v", line)
 	}
-	s.found.Trials = []Trial{at(1.05, 1), at(0.95, 1), at(0.99, 1)}
-	if got, known := s.byPressure(setup); !known || math.Abs(got/limit-1) > 0.005 {
-		t.Errorf("%.3f of the limit, %v", got/limit, known)
+	s.found.Trials = []Trial{at(1.05, 0.06, 1), at(0.95, 0.06, 1), at(0.99, 0.06, 1)}
+	if line := s.byPressure(setup); line.samples != 3 || math.Abs(line.limit/limit-1) > 0.002 || line.deviation >= needSpread || line.assumed != needFreedom-1 {
+		t.Errorf("%+v", line)
+	}
+	// Limits that all were above it, of a program that is less steep than most: the trials' own
+	// slope counts for more, the farther they are apart.
+	s.found.Trials = []Trial{at(1.02, 0.12, 1), at(1.1, 0.12, 1), at(1.2, 0.12, 1), at(1.3, 0.12, 1)}
+	if line := s.byPressure(setup); math.Abs(line.limit/limit-1) > 0.04 {
+		t.Errorf("not steep: %+v", line)
 	}
 	rng := rand.New(rand.NewPCG(1, 1))
-	for range 100 {
+	const runs = 1000
+	sum, squares := 0.0, 0.0
+	for range runs {
 		s.found.Trials = nil
-		for _, share := range []float64{0.94, 0.97, 1, 1.03} {
-			s.found.Trials = append(s.found.Trials, at(share, math.Exp(rng.NormFloat64()/2)))
+		for _, share := range []float64{0.98, 1.01, 1.04, 1.07} {
+			s.found.Trials = append(s.found.Trials, at(share, 0.06, math.Exp(rng.NormFloat64()/2)))
 		}
-		if got, known := s.byPressure(setup); !known || math.Abs(got/limit-1) > 0.09 {
-			t.Errorf("by chance %.3f of the limit, %v", got/limit, known)
+		line := s.byPressure(setup)
+		if line.samples < 3 || math.Abs(line.limit/limit-1) > 0.1 {
+			t.Errorf("by chance %.3f of the limit, %+v", line.limit/limit, line)
 		}
+		sum, squares = sum+math.Log(line.limit/limit), squares+line.deviation*line.deviation
+	}
+	// Half an e-fold of pressure is 3 % of a limit; the prior has most of the degrees of freedom.
+	if bias, deviation := sum/runs, math.Sqrt(squares/runs); math.Abs(bias) > 0.005 || deviation < needSpread || deviation > 0.03 {
+		t.Errorf("over all, off by %.4f, deviation %.4f", bias, deviation)
 	}
 	s.Spare = 0
-	if _, known := s.byPressure(setup); known {
+	if line := s.byPressure(setup); line.samples != 0 {
 		t.Error("an objective without speed has no such limit")
 	}
-	other := at(1, 1)
+	other := at(1, 0.06, 1)
 	other.Result.Ended = true
-	far := at(1.5, 1)
+	far := at(1.5, 0.06, 1)
 	if other.tellsPressure() || far.tellsPressure() {
 		t.Error("one that ended, or was far from the limit, tells")
+	}
+}
+
+// noted keeps what it is asked for.
+type noted struct{ attempts []Attempt }
+
+func (a *noted) Try(_ context.Context, at Attempt) (Outcome, error) {
+	a.attempts = append(a.attempts, at)
+	return Outcome{Verdict: trial.Stalled}, nil
+}
+
+func (a *noted) Train(context.Context, Setup, string) (string, error) { return "", ErrNoArchive }
+
+// The run below has the recommended options as they are, for AlwaysPreTouch copies class
+// archives: what is not touched of the heap is taken from its limit instead, and so is the
+// room for growth.
+func TestBelowLimit(t *testing.T) {
+	heap := func(touched int64) *trial.Result {
+		return &trial.Result{Peak: &footprint.Footprint{Rows: []footprint.Row{{Owner: footprint.JavaHeap, ResidentBytes: touched}}}}
+	}
+	setup := Setup{Options: []string{"-Xmx20m"}}
+	ran := func(p Phase, touched int64) Trial {
+		return Trial{Attempt{Phase: p, Setup: setup, LimitBytes: 120 * mib}, Outcome{Passed: true, Verdict: trial.Passed, NeededBytes: 90 * mib, Result: heap(touched)}}
+	}
+	trier := &noted{}
+	s := &Search{Trier: trier, ShowFailure: true, bar: &Trial{}, found: Found{LimitBytes: 110 * mib, Setup: setup, Need: &Need{GrowthBytes: 10 * mib},
+		Trials: []Trial{ran(PhaseLever, 14*mib), ran(PhaseConfirm, 18*mib), ran(PhaseLong, 20*mib)}}}
+	if err := s.showFailure(t.Context()); err != nil || len(trier.attempts) != 1 {
+		t.Fatalf("%v, %+v", err, trier.attempts)
+	}
+	if a := trier.attempts[0]; a.LimitBytes != (90-4)*mib || !a.Setup.Same(setup) || a.Phase != PhaseBelow {
+		t.Errorf("%+v at %d MiB", a, a.LimitBytes/mib)
+	}
+	if s.found.FailBelow == nil {
+		t.Error("its failure is not shown")
+	}
+}
+
+// Of two setups with sized heaps and nothing else between them, the sizes tell what is saved:
+// what else one trial had more than another is chance.
+func TestSmallerHeapSaves(t *testing.T) {
+	ran := func(option string, needed int64) Trial {
+		return Trial{Attempt{Phase: PhaseLever, Setup: Setup{Options: []string{option}}, LimitBytes: 200 * mib}, Outcome{Passed: true, NeededBytes: needed, PeakBytes: needed, HeapBytes: 6 * mib}}
+	}
+	big, small := ran("-Xmx14m", 40*mib), ran("-Xmx11m", 41*mib)
+	s := &Search{best: point{setup: big.Setup, at: big}}
+	if before, after := s.needed(small); before-after != 3*mib {
+		t.Errorf("%d MiB are saved", (before-after)/mib)
+	}
+	if before, after := s.needed(ran("-Xss512k", 41*mib)); before-after != -mib {
+		t.Errorf("of another lever %d MiB are saved", (before-after)/mib)
+	}
+}
+
+// The next limit goes by how long a trial waited for memory.
+func TestNextByPressure(t *testing.T) {
+	at := func(limit int64, pressure float64) Trial {
+		tr := Trial{Attempt{Phase: PhaseRefine, LimitBytes: limit * mib}, Outcome{Passed: true, NeededBytes: 70 * mib, PeakBytes: 200 * mib, Result: &trial.Result{ReclaimShare: pressure, Load: &load.Result{OK: 1}}}}
+		tr.Pressed = pressure >= 0.05
+		return tr
+	}
+	roomy := Trial{Attempt{Phase: PhaseLever, LimitBytes: 200 * mib}, Outcome{Passed: true, NeededBytes: 70 * mib, PeakBytes: 200 * mib, CacheBytes: mib}}
+	for _, c := range []struct {
+		name        string
+		last        Trial
+		spare       float64
+		least, most int64
+	}{
+		{"four times the pressure", at(100, 0.2), 0.1, 108, 110},
+		{"a quarter of it", at(100, 0.0125), 0.1, 91, 93},
+		{"just too much", at(100, 0.051), 0.1, 106, 106},
+		{"waits for nothing", at(100, 0.001), 0.1, 0, 94},
+		{"an objective without speed", at(100, 0.1), 0, 106, 200},
+	} {
+		g := narrowing{phase: PhaseRefine, share: 0.03, guess: 100 * mib, needs: true, spare: c.spare, made: []Trial{c.last}}
+		p := point{at: roomy}
+		if c.last.Pressed {
+			p.fails = c.last.LimitBytes
+		} else {
+			p.at = c.last
+		}
+		if next, ok := g.next(p, 3); !ok || next < c.least*mib || next > c.most*mib {
+			t.Errorf("%s: %d MiB, %v", c.name, next/mib, ok)
+		}
 	}
 }

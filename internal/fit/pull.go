@@ -521,7 +521,7 @@ func gcShareOf(t Trial) float64 {
 
 // refuse says why a trial's levers are not kept, or "".
 func (s *Search) refuse(t Trial, added []LeverResult) string {
-	if !t.Passed && !(t.SlowElsewhere && s.noDearer(t)) {
+	if !t.Passed && !(t.SlowElsewhere && (s.noDearer(t) || s.heapBears(t))) {
 		return fmt.Sprintf("%s at %d MiB", t.Verdict, t.LimitBytes/mib)
 	}
 	if reason := s.answersLate(t); reason != "" {
@@ -546,14 +546,19 @@ func (s *Search) refuse(t Trial, added []LeverResult) string {
 
 // needed is what the best point and a trial on top of it need. Where they differ in the
 // heap's size alone they need the same page cache, of which two squeezes say different
-// things, and a heap that is not full yet may become so.
+// things, and a heap that is not full yet may become so. Where both have their heaps sized,
+// the sizes are all that differs: what else two trials had more or less is chance.
 func (s *Search) needed(t Trial) (before, after int64) {
 	best := s.best.at
 	if t.Setup.heapBytes() == 0 || !best.Setup.withoutHeap().Same(t.Setup.withoutHeap()) {
 		return s.predict(best), s.predict(t)
 	}
 	cache := (s.cacheNeed(best) + s.cacheNeed(t)) / 2
-	return best.NeededBytes + best.heapUntouched() + cache, t.NeededBytes + t.heapUntouched() + cache
+	before = best.NeededBytes + best.heapUntouched() + cache
+	if has := best.Setup.heapBytes(); has > 0 {
+		return before, before - (has - t.Setup.heapBytes())
+	}
+	return before, t.NeededBytes + t.heapUntouched() + cache
 }
 
 // unforeseen says that nothing foresees that levers save memory: what trials tell of
@@ -676,7 +681,7 @@ func (s *Search) nextHeap(tooSmall int64) (int64, string) {
 		return 0, "the heap is not sized: the collector's lever was not kept"
 	case !ok:
 		return 0, "no trial told of collections"
-	case has-heap < s.worthATrial():
+	case has-heap < mib:
 		return 0, fmt.Sprintf("by the curve of collections %d MiB is right for %d MiB alive", has/mib, s.live(s.best)/mib)
 	case s.room() <= reserve:
 		return 0, noTrialLeft

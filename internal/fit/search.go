@@ -134,6 +134,10 @@ type LeverResult struct {
 	// CostRatio is what the same work cost in processor time with them over what it
 	// cost without; 0 where trials do not tell.
 	CostRatio float64 `json:",omitempty"`
+	// CostLow and CostHigh are the bounds of that, with a confidence of 95 % each, by all
+	// trials of the fit; 0 where CostRatio is.
+	CostLow  float64 `json:",omitempty"`
+	CostHigh float64 `json:",omitempty"`
 	// Reason says why it is not kept.
 	Reason string
 }
@@ -249,6 +253,10 @@ type Found struct {
 	// MarginBytes is the part of LimitBytes that was added to what is needed on the
 	// average, or to the smallest limit that passed where that is not known.
 	MarginBytes int64
+	// CostDeviation is the standard deviation of the logarithm of what the same work cost
+	// with the same options, by CostFreedom degrees of freedom, those assumed included; 0
+	// where costs were not compared.
+	CostDeviation, CostFreedom float64
 	// Need is what the recommendation needs; nil where its heap follows the limit.
 	Need *Need
 	// Long is the run of many times the load at LimitBytes or less, Half that with half
@@ -318,6 +326,7 @@ func (s *Search) Run(ctx context.Context) (*Found, error) {
 		s.showFailure,
 		s.ablate,
 		s.sweepHeap,
+		s.priceLevers,
 	} {
 		if err := step(ctx); err != nil {
 			return &s.found, err

@@ -20,10 +20,12 @@ func TestAnswersLate(t *testing.T) {
 	// others took, one answer in a hundred, and a hundred pauses of so long.
 	ran := func(used time.Duration, others float64, p99, pause time.Duration) *trial.Result {
 		share := 100 * pause.Seconds() / 10
-		return &trial.Result{Load: &load.Result{OK: 1000, Elapsed: 10 * second, Latency: load.Latency{P99: load.TimeOf(p99)}},
+		return &trial.Result{Load: &load.Result{OK: int64(1000 * used.Seconds() / 36), Elapsed: 10 * second, Latency: load.Latency{P99: load.TimeOf(p99)}},
 			LoadCPUTime: used, Others: others, GCShare: &share, Collections: 100}
 	}
 	const ms = time.Millisecond
+	cheaper := ran(28*second, 0, 50*ms, 5*ms)
+	cheaper.Load.OK = 1050
 	base := Trial{Outcome: Outcome{Result: ran(36*second, 0, 50*ms, 5*ms)}}
 	for _, c := range []struct {
 		name       string
@@ -36,6 +38,7 @@ func TestAnswersLate(t *testing.T) {
 		{"arenas", arenas, ran(28*second, 0, 50*ms, 5*ms), 4, false, "threads waited"},
 		{"arenas, as busy", arenas, ran(35*second, 0, 50*ms, 5*ms), 4, false, ""},
 		{"arenas, others had a quarter", arenas, ran(28*second, 0.25, 50*ms, 5*ms), 4, false, ""},
+		{"arenas, cheaper as well, of a service that waits for another", arenas, cheaper, 4, false, ""},
 		{"arenas on one processor", arenas, ran(28*second, 0, 50*ms, 5*ms), 1, false, ""},
 		{"arenas at a rate", arenas, ran(28*second, 0, 50*ms, 5*ms), 4, true, ""},
 		{"a collector with longer pauses", serial, ran(36*second, 0, 120*ms, 60*ms), 4, false, "pauses made answers late"},

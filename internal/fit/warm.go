@@ -11,7 +11,7 @@ import (
 // is "".
 func (f *Found) unwarmed() string {
 	for _, t := range f.Trials {
-		if t.Result == nil || len(t.Result.Warming) == 0 {
+		if !t.Passed || t.Result == nil || len(t.Result.Warming) == 0 { // all others do the work of one that passed
 			continue
 		}
 		if trial.Warm(t.Result.Warming) {

@@ -28,7 +28,9 @@ func TestUnwarmedClosesCompilers(t *testing.T) {
 	if !strings.Contains(text, "had not warmed up after 1500 requests") || !strings.Contains(text, "30 %") {
 		t.Errorf("%q", text)
 	}
-	warm := Found{Trials: []Trial{coldFor(0.5, 0.2, 0.04), coldFor(0.5)}} // the first decides
+	failed := coldFor(0.5)
+	failed.Passed = false
+	warm := Found{Trials: []Trial{failed, coldFor(0.5, 0.2, 0.04), coldFor(0.5)}} // the first that passed decides
 	if text := warm.unwarmed(); text != "" {
 		t.Errorf("one that had warmed up: %q", text)
 	}

@@ -1,6 +1,7 @@
 package fit
 
 import (
+	"context"
 	"math"
 	"slices"
 	"strings"
@@ -37,27 +38,45 @@ func (s *Search) costBound(with, over Setup) (bound float64, known bool) {
 
 // costBounds are the lower and the upper bound of that, each of one side.
 func (s *Search) costBounds(with, over Setup) (lower, upper float64, known bool) {
-	ratio, known := s.costRatio(with, over)
+	log, variance, known := s.costDifference(with, over)
 	if !known {
 		return 0, 0, false
 	}
 	deviation, freedom := s.costDeviation()
-	n, m := float64(len(s.costs(with))), float64(len(s.costs(over)))
-	factor := math.Exp(stats.InvCDF(stats.TDist{V: freedom})(costConfidence) * deviation * math.Sqrt(1/n+1/m))
-	return ratio / factor, ratio * factor, true
+	off := stats.InvCDF(stats.TDist{V: freedom})(costConfidence) * deviation * math.Sqrt(variance)
+	return math.Exp(log - off), math.Exp(log + off), true
 }
 
-// costRatio is the cost of the same work with a setup over that with another, by
-// geometric means.
+// costRatio is the cost of the same work with a setup over that with another.
 func (s *Search) costRatio(with, over Setup) (ratio float64, known bool) {
-	if s.burnsIdle() {
-		return 0, false
+	log, _, known := s.costDifference(with, over)
+	return math.Exp(log), known
+}
+
+// costDifference is that of the logarithms of the costs (regression), of setups that were
+// both tried.
+func (s *Search) costDifference(with, over Setup) (log, variance float64, known bool) {
+	if s.burnsIdle() || len(s.costs(with)) == 0 || len(s.costs(over)) == 0 {
+		return 0, 0, false
 	}
-	is, was := s.costs(with), s.costs(over)
-	if len(is) == 0 || len(was) == 0 {
-		return 0, false
+	return regress(s.costPoints()).difference(with, over)
+}
+
+// priceLevers tells of the levers that were kept what they cost by all trials, and how much
+// trials differ.
+func (s *Search) priceLevers(context.Context) error {
+	for i := range s.found.Levers {
+		l := &s.found.Levers[i]
+		if l.CostRatio <= 0 || min(l.Trial, l.Before) < 1 {
+			continue
+		}
+		with, over := s.found.Trials[l.Trial-1].Setup, s.found.Trials[l.Before-1].Setup
+		if low, high, known := s.costBounds(with, over); known {
+			l.CostRatio, l.CostLow, l.CostHigh = math.Sqrt(low*high), low, high
+			s.found.CostDeviation, s.found.CostFreedom = s.costDeviation()
+		}
 	}
-	return math.Exp(mean(is) - mean(was)), true
+	return nil
 }
 
 // idleBurn is how many processors an application may use when it has nothing to do, for
@@ -73,39 +92,31 @@ func (s *Search) burnsIdle() bool {
 }
 
 // costDeviation is the standard deviation of the logarithms of what the same work costs
-// with the same setup, pooled over all setups, and its degrees of freedom.
+// with the same setup, of all setups, and its degrees of freedom.
 func (s *Search) costDeviation() (deviation, freedom float64) {
-	freedom, sum := priorFreedom, priorFreedom*costSpread*costSpread
-	var seen []Setup
-	for _, t := range s.found.Trials {
-		if slices.ContainsFunc(seen, t.Setup.Same) {
-			continue
-		}
-		seen = append(seen, t.Setup)
-		costs := s.costs(t.Setup)
-		center := mean(costs)
-		for _, c := range costs {
-			sum += (c - center) * (c - center)
-		}
-		freedom += float64(max(0, len(costs)-1))
-	}
-	return math.Sqrt(sum / freedom), freedom
+	r := regress(s.costPoints())
+	freedom = priorFreedom + r.freedom
+	return math.Sqrt((priorFreedom*costSpread*costSpread + r.squares) / freedom), freedom
 }
 
-// costs are the logarithms of what an answer cost with a setup, in the trials that did
-// the work of the baseline and had the memory for it.
-func (s *Search) costs(setup Setup) []float64 {
-	var out []float64
+// costPoints are the trials that did the work of the baseline and had the memory for it.
+func (s *Search) costPoints() []costPoint {
+	var out []costPoint
 	for _, t := range s.found.Trials {
 		roomy := t.Phase == PhaseBaseline || t.Phase == PhaseLever
-		if !roomy || !t.enough() || !t.Setup.Same(setup) || !s.didTheWork(t) {
+		if !roomy || !t.enough() || !s.didTheWork(t) {
 			continue
 		}
 		if cost, measured := t.Result.AnswerCost(); measured {
-			out = append(out, math.Log(cost.Seconds()/s.pace(t)))
+			out = append(out, costPoint{t.Setup, math.Log(cost.Seconds() / s.pace(t))})
 		}
 	}
 	return out
+}
+
+// costs are those of one setup.
+func (s *Search) costs(setup Setup) []costPoint {
+	return slices.DeleteFunc(s.costPoints(), func(p costPoint) bool { return !p.setup.Same(setup) })
 }
 
 // pace is how slow the machine was in a trial beside the first baseline; 1 where that is
@@ -182,13 +193,25 @@ func (s *Search) withinCost(t Trial) bool {
 	return known && bound <= 1/t.AskedShare
 }
 
+// heapBears says that a trial which differs from the best point in the size of the heap alone
+// keeps the objective, by what the same work costs at the best point and by what collections
+// and reclaim took of the trial: a smaller heap costs nothing else.
+func (s *Search) heapBears(t Trial) bool {
+	if s.Spare <= 0 || t.Setup.heapBytes() == 0 || s.best.setup.heapBytes() == 0 || !t.Setup.withoutHeap().Same(s.best.setup.withoutHeap()) {
+		return false
+	}
+	ratio, known := s.costRatio(s.best.setup, Setup{})
+	lost, told := s.memoryCost(t)
+	return known && told && lost < 1 && ratio/(1-lost) <= 1/(1-s.Spare)
+}
+
 // costUntold says that a trial of levers was too slow, that memory was not the reason, and
 // that it is not known whether they were: what the work cost may or may not be within the
 // objective, or less of it was done than in the baseline. A second trial tells more than
 // another baseline, which costs one as well.
 func (s *Search) costUntold(t Trial) bool {
 	base := s.found.Baseline.Result
-	if t.Phase != PhaseLever || !t.SlowElsewhere || t.AskedShare <= 0 || t.Repeat > 0 || s.room() <= reserve || base == nil || s.waits(t.Setup) || s.burnsIdle() {
+	if t.Phase != PhaseLever || !t.SlowElsewhere || t.AskedShare <= 0 || t.Repeat > 0 || s.room() <= reserve || base == nil || s.waits(t.Setup) || s.burnsIdle() || s.heapBears(t) {
 		return false
 	}
 	if _, measured := base.AnswerCost(); !measured {

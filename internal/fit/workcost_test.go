@@ -8,6 +8,7 @@ import (
 
 	"tare.dev/tare/internal/jvmopts"
 	"tare.dev/tare/internal/load"
+	"tare.dev/tare/internal/runner"
 	"tare.dev/tare/internal/trial"
 )
 
@@ -46,7 +47,7 @@ func TestCostBound(t *testing.T) {
 	}{
 		{"C1", c1, 0.65, 0.75}, // by half: sure
 		{"extracted", extracted, 0.95, 1.1},
-		{"as given", Setup{}, 1.05, 1.15},
+		{"as given", Setup{}, 1, 1}, // over itself
 	} {
 		if got, known := s.costBound(c.setup, Setup{}); !known || got < c.low || got > c.high {
 			t.Errorf("%s: %.3f, %v; want %g to %g", c.name, got, known, c.low, c.high)
@@ -130,6 +131,41 @@ func TestCostUntold(t *testing.T) {
 		if untold, noDearer := s.costUntold(tr), s.noDearer(tr); untold != c.untold || noDearer != c.noDearer {
 			low, high, known := s.costBounds(c.setup, Setup{})
 			t.Errorf("%s: untold %v, no dearer %v (%.2f to %.2f, %v)", c.name, untold, noDearer, low, high, known)
+		}
+	}
+}
+
+// A smaller heap costs collections and nothing else: where a trial with one was slow, what the
+// work costs at the best point and what collections took tell whether the objective holds.
+func TestHeapBears(t *testing.T) {
+	ran := func(phase Phase, option string, cost time.Duration, collecting float64) Trial {
+		group := 1000 * cost
+		r := &trial.Result{LoadCPUTime: group, Load: &load.Result{OK: 1000}, GCShare: &collecting,
+			Times: &runner.Times{Age: group, Group: group, Collector: time.Duration(collecting * float64(group)), JVM: true}}
+		tr := Trial{Attempt{Phase: phase, LimitBytes: 100 * mib}, Outcome{Passed: true, Result: r}}
+		if option != "" {
+			tr.Setup.Options = []string{option}
+		}
+		return tr
+	}
+	const ms = time.Millisecond
+	base, best := ran(PhaseBaseline, "", 10*ms, 0.02), ran(PhaseLever, "-Xmx14m", 9*ms, 0.05)
+	for _, c := range []struct {
+		name string
+		best Trial
+		t    Trial
+		want bool
+	}{
+		{"slow for another reason", best, ran(PhaseLever, "-Xmx9m", 20*ms, 0.08), true},
+		{"slow for its collections", best, ran(PhaseLever, "-Xmx9m", 20*ms, 0.3), false},
+		{"little, but the best point has nothing to spare", ran(PhaseLever, "-Xmx14m", 10500*time.Microsecond, 0.05), ran(PhaseLever, "-Xmx9m", 20*ms, 0.1), false},
+		{"another lever", best, ran(PhaseLever, "-Xss512k", 20*ms, 0.02), false},
+	} {
+		c.t.Passed = false
+		s := &Search{Spare: 1 - 1/1.1, best: point{setup: c.best.Setup, at: c.best}, found: Found{Baseline: base, Trials: []Trial{base, c.best, c.t}}}
+		if got := s.heapBears(c.t); got != c.want {
+			cost, _ := s.memoryCost(c.t)
+			t.Errorf("%s: %v, memory took %.3f", c.name, got, cost)
 		}
 	}
 }

@@ -124,24 +124,57 @@ const moreSamples = 20
 func fitNeed(r *fit.Result) []document.Block {
 	var out []document.Block
 	if n := r.Need; n != nil {
-		text := fmt.Sprintf("Runs with these options need %s on the average (%d runs that differ by %.1f %%)", Size(n.MeanBytes), n.Samples, 100*n.Deviation)
-		if n.Assumed > 0 {
-			text = fmt.Sprintf("Runs with these options need %s on the average (%d runs, taken to differ by %.1f %%)", Size(n.MeanBytes), n.Samples, 100*n.Deviation)
-		}
-		text += fmt.Sprintf("; 99 %% of them need no more than %s, with a confidence of 95 %%", Size(n.BoundBytes))
-		if n.GrowthBytes > 0 {
-			text += fmt.Sprintf(", %s of it for what was still growing", Size(n.GrowthBytes))
-		}
-		text += "."
-		if less := n.BoundBytes - n.BoundWith(moreSamples); less >= MiB && n.Samples < moreSamples {
-			text += fmt.Sprintf(" With %d runs like these the limit would be about %s less.", moreSamples, Size(less))
-		}
-		out = append(out, aside(text))
+		out = append(append(out, aside(needText(*n))), needTable(r)...)
 	}
 	if text := stressed(r); text != "" {
 		out = append(out, aside(text))
 	}
 	return out
+}
+
+// needText says how sure the limit is, and what more runs would save.
+func needText(n fit.Need) string {
+	how := fmt.Sprintf("%d runs", n.Samples)
+	if n.Pressed {
+		how = fmt.Sprintf("%d runs near that limit, by how long they waited for memory", n.Samples)
+	}
+	differ := "that differ"
+	if n.Assumed > 0 {
+		differ = "taken to differ"
+	}
+	text := fmt.Sprintf("Runs with these options need %s on the average (%s, %s by %.1f %%); 99 %% of them need no more than %s, with a confidence of 95 %%.",
+		Size(n.MeanBytes), how, differ, 100*n.Deviation, Size(n.BoundBytes))
+	if less := n.BoundBytes - n.BoundWith(moreSamples); less >= MiB && n.Samples < moreSamples {
+		text += fmt.Sprintf(" With %d runs like these the limit would be about %s less.", moreSamples, Size(less))
+	}
+	return text
+}
+
+// needTable has the parts of the limit, which add up to it; none of a fit that was stored
+// without them.
+func needTable(r *fit.Result) []document.Block {
+	n := r.Need
+	if n.HeldBytes == 0 {
+		return nil
+	}
+	t := document.Table{Columns: document.Columns("part of the limit", ">size")}
+	for _, part := range []struct {
+		name  string
+		bytes int64
+		shown bool
+	}{
+		{"cannot be dropped, with the heap full", n.HeldBytes, true},
+		{"page cache that it works with", n.CacheBytes, true},
+		{"what limits that were tried changed of that", n.TriedBytes, n.TriedBytes != 0},
+		{"what was still growing", n.GrowthBytes, n.GrowthBytes != 0},
+		{"what runs differ by", n.BoundBytes - n.MeanBytes, true},
+		{"whole MiB, and what the proof changed", r.LimitBytes - n.BoundBytes, true},
+	} {
+		if part.shown {
+			t.Row(document.Cells(part.name, Size(part.bytes))...)
+		}
+	}
+	return []document.Block{t}
 }
 
 // stressed says what the long run and that with half the processors showed; "" where

@@ -91,11 +91,20 @@ type archiveJSON struct {
 // needJSON is a fit.Need.
 type needJSON struct {
 	// MeanBytes is what runs need on the average, BoundBytes the upper tolerance
-	// bound: 99 % of runs need no more, with a confidence of 95 %. GrowthBytes is in both.
+	// bound: 99 % of runs need no more, with a confidence of 95 %. The mean is the sum of
+	// HeldBytes (what cannot be dropped, with the heap full), CacheBytes (page cache),
+	// TriedBytes (what limits that were tried changed of these, below 0 where less was
+	// needed) and GrowthBytes (room for what still grew).
 	MeanBytes   int64 `json:"meanBytes"`
 	BoundBytes  int64 `json:"boundBytes"`
+	HeldBytes   int64 `json:"heldBytes"`
+	CacheBytes  int64 `json:"cacheBytes"`
+	TriedBytes  int64 `json:"triedBytes"`
 	GrowthBytes int64 `json:"growthBytes"`
-	Samples     int   `json:"samples"`
+	// Samples are the runs that the mean is of. Pressed says that they were near the limit,
+	// and told by how long they waited for memory.
+	Samples int  `json:"samples"`
+	Pressed bool `json:"pressed"`
 	// Deviation is the standard deviation of the logarithm of what is needed, Freedom
 	// its degrees of freedom, of which Assumed are no trials'.
 	Deviation float64 `json:"deviation"`
@@ -249,6 +258,9 @@ type leverJSON struct {
 	// CostRatio is what the same work cost in processor time with it, and all that
 	// were tried with it, over what it cost without; absent where trials do not tell.
 	CostRatio float64 `json:"costRatio,omitempty"`
+	// CostLow and CostHigh are its bounds, with a confidence of 95 % each.
+	CostLow  float64 `json:"costLow,omitempty"`
+	CostHigh float64 `json:"costHigh,omitempty"`
 	// BoundBytes is the most that it could save by the footprint's rows, nil
 	// where nothing told. Trial is the one that it was tried in, with all
 	// levers that have the same; 0 without one.
@@ -308,7 +320,7 @@ func NewFitJSON(r *fit.Result, failure error) FitJSON {
 		j.RaisedFromBytes = &r.RaisedFrom
 	}
 	if n := r.Need; n != nil {
-		j.Need = &needJSON{n.MeanBytes, n.BoundBytes, n.GrowthBytes, n.Samples, n.Deviation, n.Freedom, n.Assumed}
+		j.Need = &needJSON{n.MeanBytes, n.BoundBytes, n.HeldBytes, n.CacheBytes, n.TriedBytes, n.GrowthBytes, n.Samples, n.Pressed, n.Deviation, n.Freedom, n.Assumed}
 	}
 	if r.Long != nil {
 		j.LongTrial = r.Long.Number
@@ -340,7 +352,7 @@ func NewFitJSON(r *fit.Result, failure error) FitJSON {
 }
 
 func newLeverJSON(l fit.LeverResult) leverJSON {
-	j := leverJSON{ID: l.Lever.ID, Name: l.Lever.Name, Options: list(l.Setup.Options), Env: list(l.Setup.Env), Kept: l.Kept, SavedBytes: l.SavedBytes, CostRatio: l.CostRatio, BoundBytes: l.BoundBytes,
+	j := leverJSON{ID: l.Lever.ID, Name: l.Lever.Name, Options: list(l.Setup.Options), Env: list(l.Setup.Env), Kept: l.Kept, SavedBytes: l.SavedBytes, CostRatio: l.CostRatio, CostLow: l.CostLow, CostHigh: l.CostHigh, BoundBytes: l.BoundBytes,
 		Rows: []string{}, Trial: l.Trial, Mark: l.Lever.Mark, Breaks: l.Lever.Breaks, Undo: l.Lever.Undo, Why: l.Lever.Why, Cost: l.Lever.Cost, Reason: l.Reason}
 	for _, o := range l.Lever.Rows {
 		j.Rows = append(j.Rows, string(o))

@@ -18,8 +18,10 @@ func fitLevers(r *fit.Result) []document.Block {
 			continue
 		}
 		details := []document.Detail{{Text: document.Verbatim(shorten(setupText(l.Setup)))}, {Text: document.Plain(leverText(l.Lever)), Aside: true}}
-		if price := priceText(r, l); price != "" && l.Trial != last {
-			details = append(details, document.Detail{Text: document.Plain(price), Aside: true})
+		for _, price := range []string{costRange(l), priceText(r, l)} {
+			if price != "" && l.Trial != last {
+				details = append(details, document.Detail{Text: document.Plain(price), Aside: true})
+			}
 		}
 		kept.Items = append(kept.Items, document.Item{Marks: []document.Text{document.Plain(savedText(l, last))}, Title: document.Plain(l.Lever.Name), Details: details})
 		last = l.Trial
@@ -27,6 +29,10 @@ func fitLevers(r *fit.Result) []document.Block {
 	out := []document.Block{heading("What helped, each on top of those above it")}
 	if len(kept.Items) > 0 {
 		out = append(out, kept)
+		if r.CostDeviation > 0 {
+			out = append(out, aside(fmt.Sprintf("The same work took processor time that differed by %.1f %% between trials with the same options (standard deviation, by %.0f degrees of freedom).",
+				100*r.CostDeviation, r.CostFreedom)))
+		}
 	} else {
 		out = append(out, document.Paragraph{Text: document.Plain("Nothing: the options as given are the best that was found.")})
 	}
@@ -56,6 +62,15 @@ func droppedLevers(r *fit.Result) document.List {
 	return out
 }
 
+// costRange is what a lever costs, and all that were tried in its trial, by all trials of the
+// fit; "" where they do not tell.
+func costRange(l fit.LeverResult) string {
+	if l.CostLow <= 0 {
+		return ""
+	}
+	return fmt.Sprintf("processor time of the same work × %.2f (%.2f to %.2f)", l.CostRatio, l.CostLow, l.CostHigh)
+}
+
 // priceText is what the trial of a lever that the user allowed cost, beside the one
 // before it: one run each, so that chance is in it.
 func priceText(r *fit.Result, l fit.LeverResult) string {
@@ -64,9 +79,6 @@ func priceText(r *fit.Result, l fit.LeverResult) string {
 	}
 	with, without := r.Trials[l.Trial-1], r.Trials[l.Before-1]
 	var parts []string
-	if l.CostRatio > 0 {
-		parts = append(parts, fmt.Sprintf("processor time × %.2f", l.CostRatio))
-	}
 	if a, b := with.Throughput, without.Throughput; a > 0 && b > 0 {
 		parts = append(parts, fmt.Sprintf("throughput × %.2f", a/b))
 	}

@@ -100,7 +100,7 @@ func fitResult(t *testing.T) *fit.Result {
 	r.Trials = append(r.Trials, r.Confirmations...)
 	r.Baseline, r.AsGiven, r.LimitBytes, r.Setup, r.RaisedFrom, r.FailBelow = r.Trials[0], r.Trials[1], 170*MiB, full, 166*MiB, &r.Trials[5]
 	r.MarginBytes, r.AsGivenFails = 4*MiB, 296*MiB
-	r.Need = &fit.Need{MeanBytes: 159 * MiB, BoundBytes: 170 * MiB, GrowthBytes: 2 * MiB, Samples: 6, Deviation: 0.019, Freedom: 20, Assumed: 13}
+	r.Need = &fit.Need{MeanBytes: 159 * MiB, BoundBytes: 170 * MiB, HeldBytes: 131 * MiB, CacheBytes: 27 * MiB, TriedBytes: -1 * MiB, GrowthBytes: 2 * MiB, Samples: 6, Pressed: true, Deviation: 0.019, Freedom: 20, Assumed: 13}
 	long, half := run(fit.PhaseLong, "", full, 170, trial.Passed, 181, 820*time.Millisecond), run(fit.PhaseHalf, "", full, 170, trial.TooSlow, 77, 2*time.Second)
 	r.Trials, r.Long, r.Half = append(r.Trials, long, half), &long, &half
 	lever := func(id string) fit.Lever {

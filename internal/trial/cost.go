@@ -45,35 +45,27 @@ func (e Evidence) waited() float64 {
 	return max(awaited, e.ReclaimShare())
 }
 
-// CollectorCost is the processor time that the collector's threads used for one good
-// answer of the measured load, or for the whole of a job, and whether it was measured.
-func (r *Result) CollectorCost() (cost time.Duration, measured bool) {
-	switch {
-	case r.Times == nil:
-		return 0, false
-	case r.JobTime > 0:
-		return r.Times.Collector, true
-	case r.Load == nil || r.Load.OK <= 0:
+// CollectorOdds is the processor time that the collector's threads used over that of all
+// others in the measured load or the job, and whether it was measured. A machine that is
+// slower for a while is so for both.
+func (r *Result) CollectorOdds() (odds float64, measured bool) {
+	if r.Times == nil || r.Times.Group <= r.Times.Collector || r.JobTime <= 0 && (r.Load == nil || r.Load.OK <= 0) {
 		return 0, false
 	}
-	return r.Times.Collector / time.Duration(r.Load.OK), true
+	return r.Times.Collector.Seconds() / (r.Times.Group - r.Times.Collector).Seconds(), true
 }
 
 // CollectorLoss is the share of its speed that a trial lost to its collector's threads,
-// beyond what they use for one answer (CollectorCost) where there is room, and whether it
+// beyond what they use where there is room (CollectorOdds), and whether it
 // is known: the processor time beyond, of what the application used, or of one processor
 // for that time if that was more. One that waits for something else has processor time
 // for its collector to spare.
-func (r *Result) CollectorLoss(room time.Duration) (share float64, known bool) {
-	cost, measured := r.CollectorCost()
-	if !measured || r.Times.Group <= 0 {
+func (r *Result) CollectorLoss(room float64) (share float64, known bool) {
+	odds, measured := r.CollectorOdds()
+	if !measured {
 		return 0, false
 	}
-	answers := 1.0
-	if r.JobTime == 0 {
-		answers = float64(r.Load.OK)
-	}
-	beyond := (cost - room).Seconds() * answers
+	beyond := (odds - room) * (r.Times.Group - r.Times.Collector).Seconds()
 	whole := max(r.Times.Group.Seconds(), r.Times.Age.Seconds()*oneProcessor(r.Limits.CPUs, r.Others))
 	return min(1, max(0, beyond/whole)), true
 }

@@ -28,7 +28,7 @@ func (t *run) putMeasured(ctx context.Context) (load.Result, error) {
 	defer end(nil)
 	watch.Go(func() {
 		for sleep(loading, decidedPoll) == nil {
-			if t.decides(t.sampler.end(loading)) {
+			if t.decides(t.sampler.soFar()) {
 				end(errDecided)
 			}
 		}
@@ -41,7 +41,8 @@ func (t *run) putMeasured(ctx context.Context) (load.Result, error) {
 }
 
 // decides says that waiting for memory, or collections, took so much of the load so far that
-// they break the objective and are the reason even if the rest of the time goes without.
+// the verdict would be theirs even if the rest of the longest time goes without. Answers that
+// are so cheap otherwise that the objective holds do not excuse that.
 func (t *run) decides(w window) bool {
 	spare, longest := t.spec.SLO.Spare(), t.spec.Duration.Seconds()
 	stalled := w.stalled != nil && w.stalled.Seconds() >= max(spare, StalledShare)*longest

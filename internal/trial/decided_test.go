@@ -81,7 +81,8 @@ func TestCutOff(t *testing.T) {
 	}
 	start := func(ctx context.Context) (*run, load.Result, error) {
 		r := &run{spec: Spec{SLO: slo, Duration: 30 * time.Second, Work: Work{Measured: 1000}, Baseline: &Measured{}, Loader: endless{}}}
-		r.sampler = &sampler{host: silent{}, proc: proc}
+		r.sampler = startSampler(t.Context(), silent{}, proc, false)
+		defer r.sampler.stop()
 		l, err := r.putMeasured(ctx)
 		return r, l, err
 	}

@@ -309,12 +309,8 @@ func (s *sampler) end(ctx context.Context) window {
 	if s.paces >= leastPaces {
 		w.pace = s.paced / time.Duration(s.paces)
 	}
-	if now := s.last.gc; now != nil {
-		t, n := now.GCTime, now.GCCount
-		if before := s.mark.gc; before != nil {
-			t, n = t-before.GCTime, n-before.GCCount
-		}
-		w.gcTime, w.collections = &t, n
+	if s.last.gc != nil {
+		w.gcTime, w.collections = s.collected()
 		awaiting := s.last.awaiting - s.mark.awaiting
 		w.awaiting = &awaiting
 	}
@@ -326,6 +322,26 @@ func (s *sampler) end(ctx context.Context) window {
 		w.others = now.OthersSince(*s.markBusy, w.cpu)
 	}
 	return w
+}
+
+// soFar is what memory took of the window by the last reading: it reads nothing itself.
+func (s *sampler) soFar() window {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w := window{stalled: stalledSince(s.mark, s.last)}
+	if s.last.gc != nil {
+		w.gcTime, w.collections = s.collected()
+	}
+	return w
+}
+
+// collected is the time in collections since mark, and their number.
+func (s *sampler) collected() (*time.Duration, int64) {
+	t, n := s.last.gc.GCTime, s.last.gc.GCCount
+	if before := s.mark.gc; before != nil {
+		t, n = t-before.GCTime, n-before.GCCount
+	}
+	return &t, n
 }
 
 // since is how much a number of memory.stat has grown.

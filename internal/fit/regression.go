@@ -1,0 +1,153 @@
+package fit
+
+import (
+	"math"
+	"slices"
+)
+
+// regression is least squares of the logarithm of what the same work costs on what setups
+// add: each of their words has one factor, whatever it stands beside, and all trials have
+// one variance. Setups that were tried on top of each other give it as many factors as
+// there are setups, and what it says of two is the difference of their means then; others,
+// such as the parts of a bundle that failed, tell of a word several times.
+type regression struct {
+	words []string // the columns after the first, which all trials have
+	// normal is the matrix of the normal equations, and moment their right side.
+	normal [][]float64
+	moment []float64
+	// squares are those of the residuals, and freedom their degrees of freedom.
+	squares, freedom float64
+}
+
+// costPoint is a setup and the logarithm of what the work cost with it.
+type costPoint struct {
+	setup Setup
+	log   float64
+}
+
+func regress(points []costPoint) regression {
+	var r regression
+	for _, p := range points {
+		for _, w := range wordsOf(p.setup) {
+			if !slices.Contains(r.words, w) {
+				r.words = append(r.words, w)
+			}
+		}
+	}
+	n := len(r.words) + 1
+	r.moment = make([]float64, n)
+	for range n {
+		r.normal = append(r.normal, make([]float64, n))
+	}
+	for _, p := range points {
+		row, _ := r.row(p.setup)
+		for i := range n {
+			r.moment[i] += row[i] * p.log
+			for j := range n {
+				r.normal[i][j] += row[i] * row[j]
+			}
+		}
+	}
+	factors, rank, _ := solve(r.normal, r.moment)
+	for _, p := range points {
+		row, _ := r.row(p.setup)
+		off := p.log - dot(row, factors)
+		r.squares += off * off
+	}
+	r.freedom = float64(len(points) - rank)
+	return r
+}
+
+// wordsOf is all that a setup adds.
+func wordsOf(s Setup) []string {
+	words := slices.Concat(s.Options, s.Env)
+	if s.Jar != "" {
+		words = append(words, "-jar")
+	}
+	if s.NoHugePages {
+		words = append(words, "no huge pages")
+	}
+	return words
+}
+
+// row is the row of a setup; known is false where it has a word that no trial had.
+func (r regression) row(s Setup) (row []float64, known bool) {
+	row, known = make([]float64, len(r.words)+1), true
+	row[0] = 1
+	for _, w := range wordsOf(s) {
+		if i := slices.Index(r.words, w); i >= 0 {
+			row[i+1] = 1
+		} else {
+			known = false
+		}
+	}
+	return row, known
+}
+
+// difference is that of the logarithms with one setup and with another, and its variance in
+// units of that of one trial; known is false where the trials do not tell.
+func (r regression) difference(with, over Setup) (log, variance float64, known bool) {
+	row, ok := r.row(with)
+	base, also := r.row(over)
+	if !ok || !also {
+		return 0, 0, false
+	}
+	for i := range row {
+		row[i] -= base[i]
+	}
+	weights, _, known := solve(r.normal, row)
+	return dot(weights, r.moment), math.Max(0, dot(weights, row)), known
+}
+
+// nothing is what counts as zero among sums of a few dozen ones.
+const nothing = 1e-9
+
+// solve solves equations with a symmetric matrix that may lack rank: the unknowns that are
+// left open are 0 then. It is false where there is no solution.
+func solve(matrix [][]float64, right []float64) (x []float64, rank int, ok bool) {
+	n := len(right)
+	a := make([][]float64, n)
+	for i := range a {
+		a[i] = append(slices.Clone(matrix[i]), right[i])
+	}
+	var columns []int // of the pivots, by row
+	for column := 0; column < n && rank < n; column++ {
+		pivot := rank
+		for i := rank; i < n; i++ {
+			if math.Abs(a[i][column]) > math.Abs(a[pivot][column]) {
+				pivot = i
+			}
+		}
+		if math.Abs(a[pivot][column]) < nothing {
+			continue
+		}
+		a[rank], a[pivot] = a[pivot], a[rank]
+		for i := range n {
+			if i != rank {
+				factor := a[i][column] / a[rank][column]
+				for j := column; j <= n; j++ {
+					a[i][j] -= factor * a[rank][j]
+				}
+			}
+		}
+		columns, rank = append(columns, column), rank+1
+	}
+	x = make([]float64, n)
+	for i, column := range columns {
+		x[column] = a[i][n] / a[i][column]
+	}
+	for i := rank; i < n; i++ {
+		if math.Abs(a[i][n]) > nothing*1e3 {
+			return x, rank, false
+		}
+	}
+	return x, rank, true
+}
+
+func dot(a, b []float64) float64 {
+	sum := 0.0
+	for i := range a {
+		sum += a[i] * b[i]
+	}
+	return sum
+}
