@@ -6,11 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strconv"
 	"strings"
 	"sync"
-
-	"golang.org/x/sys/unix"
+	"syscall"
 )
 
 // VMA is one mapping of a process as /proc/PID/smaps lists it (kernel:
@@ -115,8 +115,8 @@ func (v *VMA) inHugetlb(devices map[uint64]bool) bool {
 	return devices[v.Device]
 }
 
-// memfdDevice is what sharedMemory has found.
-var memfdDevice struct {
+// shared is what sharedMemory has found.
+var shared struct {
 	sync.Once
 	device uint64
 }
@@ -124,18 +124,32 @@ var memfdDevice struct {
 // sharedMemory is the device of the file system that holds shared memory without a file
 // on this machine (kernel: shm_mnt in mm/shmem.c); 0 when it is not known.
 func sharedMemory() uint64 {
-	memfdDevice.Do(func() {
-		fd, err := unix.MemfdCreate("tare", unix.MFD_CLOEXEC)
+	shared.Do(func() {
+		b, err := syscall.Mmap(-1, 0, os.Getpagesize(), syscall.PROT_READ, syscall.MAP_SHARED|syscall.MAP_ANON)
 		if err != nil {
 			return
 		}
-		defer unix.Close(fd)
-		var st unix.Stat_t
-		if unix.Fstat(fd, &st) == nil {
-			memfdDevice.device = uint64(st.Dev)
+		defer func() { _ = syscall.Munmap(b) }()
+		if v := ownMapping(b); v != nil {
+			shared.device = v.Device
 		}
 	})
-	return memfdDevice.device
+	return shared.device
+}
+
+// ownMapping is the mapping of this process that b lies in, nil when it cannot be read.
+func ownMapping(b []byte) *VMA {
+	own, err := NewFS("/proc").Maps(os.Getpid())
+	if err != nil {
+		return nil
+	}
+	at := addressOf(b)
+	for i := range own {
+		if w := &own[i]; w.Start <= at && at < w.End {
+			return w
+		}
+	}
+	return nil
 }
 
 // NoReserve says that the kernel need not promise memory for the mapping
