@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mapPages maps pages for a test.
+// mapPages maps pages for a test, as a mapping that joins no other.
 func mapPages(t *testing.T, fd, pages, prot, flags int) []byte {
 	t.Helper()
 	mem, err := unix.Mmap(fd, 0, pages*os.Getpagesize(), prot, flags)
@@ -18,6 +18,9 @@ func mapPages(t *testing.T, fd, pages, prot, flags int) []byte {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = unix.Munmap(mem) })
+	if err := unix.Madvise(mem, unix.MADV_DONTFORK); err != nil {
+		t.Fatal(err)
+	}
 	return mem
 }
 
