@@ -408,7 +408,7 @@ func (a *Agent) consider(j *jvm, up time.Duration) {
 	}
 	if j.want != ledger.LastLook && j.worth(left, up) && a.volume.take(up, c.Usage) {
 		j.looked(left, up)
-		j.want, j.wanted = ledger.LastLook, up
+		j.want = ledger.LastLook
 	}
 }
 
@@ -465,11 +465,16 @@ func (a *Agent) mostUrgent() *jvm {
 	up := a.cfg.Clock.Uptime()
 	var found *jvm
 	for _, j := range a.jvms {
-		if j.want != "" && j.wanted <= up && (found == nil || j.before(found)) {
+		if j.ripe(up) && (found == nil || j.before(found)) {
 			found = j
 		}
 	}
 	return found
+}
+
+// ripe says that a JVM is to be weighed now: a young one has not read its options yet.
+func (j *jvm) ripe(up time.Duration) bool {
+	return j.want != "" && (j.want != ledger.First || j.wanted <= up)
 }
 
 // before says that a JVM is to be weighed before another one.
