@@ -32,6 +32,9 @@ type options struct {
 	// of it, pairs how often they are measured.
 	newest, heap string
 	pairs        int
+	// trees are so many recorded JVMs, watched for so long of a clock that waits for nothing.
+	trees    int
+	treesFor time.Duration
 }
 
 func main() {
@@ -43,17 +46,30 @@ func main() {
 	flag.IntVar(&o.kills, "kills", 5, "kills at each speed of growth")
 	flag.StringVar(&o.heap, "heap", "8g", "heap of the JVM whose stalls are measured")
 	flag.IntVar(&o.pairs, "pairs", 8, "pairs of spans with and without weighing")
-	only := flag.Bool("stalls", false, "measure the stalls alone, and print them")
+	flag.IntVar(&o.trees, "trees", 1000, "JVMs that are watched by recorded trees")
+	flag.DurationVar(&o.treesFor, "trees-for", 20*time.Minute, "how long those are watched, by a clock that waits for nothing")
+	stallsAlone := flag.Bool("stalls", false, "measure the stalls alone, and print them")
+	treesAlone := flag.Bool("only-trees", false, "watch recorded trees alone, and print what that takes")
+	planted := flag.String("watch-trees", "", "watch the recorded trees in this folder (for this program's own use)")
+	share := flag.Float64("share", 0.01, "budget of -watch-trees")
 	flag.Parse()
 	o.newest = filepath.Join(*cache, "jdks", "25")
 	o.java, o.rates, o.limit = filepath.Join(*cache, "jdks", *jdk, "bin", "java"), []int{20, 50, 200}, 256<<20
 	measure := run
-	if *only {
-		measure = func(o options) error {
-			text, err := stalls(o)
+	printed := func(part func(options) (string, error)) func(options) error {
+		return func(o options) error {
+			text, err := part(o)
 			fmt.Print(text)
 			return err
 		}
+	}
+	switch {
+	case *planted != "":
+		measure = func(o options) error { return watchPlanted(*planted, *share, o) }
+	case *stallsAlone:
+		measure = printed(stalls)
+	case *treesAlone:
+		measure = printed(watchTrees)
 	}
 	if err := measure(o); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -61,28 +77,23 @@ func main() {
 	}
 }
 
+// run measures all parts, and files them.
 func run(o options) error {
-	spent, err := watchMany(o)
-	if err != nil {
-		return err
+	var all strings.Builder
+	for _, part := range []func(options) (string, error){watchMany, watchTrees, watchKills, stalls} {
+		text, err := part(o)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintln(os.Stderr, text)
+		all.WriteString(text + "\n")
 	}
-	fmt.Fprintln(os.Stderr, spent)
-	kills, err := watchKills(o)
-	if err != nil {
-		return err
-	}
-	fmt.Fprintln(os.Stderr, kills)
-	waits, err := stalls(o)
-	if err != nil {
-		return err
-	}
-	fmt.Fprintln(os.Stderr, waits)
 	load, err := os.ReadFile("/proc/loadavg")
 	if err != nil {
 		return err
 	}
-	end := fmt.Sprintf("Load of the machine (1, 5, 15 minutes) at the end: %s.\n", strings.Join(strings.Fields(string(load))[:3], " "))
-	return results.Write("agent", "What watching all JVMs of a machine takes, and what it has of those that were killed", "make bench-agent", spent+"\n"+kills+"\n"+waits+"\n"+end)
+	fmt.Fprintf(&all, "Load of the machine (1, 5, 15 minutes) at the end: %s.\n", strings.Join(strings.Fields(string(load))[:3], " "))
+	return results.Write("agent", "What watching all JVMs of a machine takes, and what it has of those that were killed", "make bench-agent", all.String())
 }
 
 // holder is a JVM that takes memory as it is told on its standard input.
@@ -120,30 +131,30 @@ func (h *holder) end() {
 	_ = h.Wait()
 }
 
-// agent is a tare agent as a process of its own.
-type agent struct {
+// watcher is a tare agent as a process of its own.
+type watcher struct {
 	*exec.Cmd
 	dir string
 }
 
-func startAgent(args ...string) (*agent, error) {
+func startAgent(args ...string) (*watcher, error) {
 	dir, err := os.MkdirTemp("", "tare-bench-agent-")
 	if err != nil {
 		return nil, err
 	}
-	a := &agent{Cmd: exec.Command("bin/tare", append([]string{"agent", "--ledger", dir}, args...)...), dir: dir}
+	a := &watcher{Cmd: exec.Command("bin/tare", append([]string{"agent", "--ledger", dir}, args...)...), dir: dir}
 	a.Stderr = os.Stderr
 	return a, a.Start()
 }
 
 // stop ends the agent in good order.
-func (a *agent) stop() error {
+func (a *watcher) stop() error {
 	return errors.Join(a.Process.Signal(unix.SIGTERM), a.Wait())
 }
 
 // processor is the processor time that the agent has taken, in ticks of a
 // hundredth of a second.
-func (a *agent) processor() (time.Duration, error) {
+func (a *watcher) processor() (time.Duration, error) {
 	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(a.Process.Pid), "stat"))
 	if err != nil {
 		return 0, err
@@ -156,7 +167,7 @@ func (a *agent) processor() (time.Duration, error) {
 
 // minutes are what an agent took in each minute, in percent of a processor, and the
 // highest resident memory of it.
-func (a *agent) minutes(total time.Duration) (percents []float64, peak int64, err error) {
+func (a *watcher) minutes(total time.Duration) (percents []float64, peak int64, err error) {
 	last := time.Duration(0)
 	for range int(total / time.Minute) {
 		time.Sleep(time.Minute)
@@ -310,7 +321,7 @@ func killOne(o options, rate int) (k kill, err error) {
 }
 
 // grow grows one JVM beside an agent until it is killed.
-func (a *agent) grow(o options, rate int) (k kill, err error) {
+func (a *watcher) grow(o options, rate int) (k kill, err error) {
 	group, _, err := grouptest.Make("", o.limit)
 	if err != nil {
 		return k, err

@@ -58,6 +58,8 @@ const (
 	grownUp = 3 * time.Second
 	// weighLimit bounds one weighing.
 	weighLimit = 10 * time.Second
+	// firstWait is how long the first weighing of a JVM waits for looks at others.
+	firstWait = 10 * time.Second
 )
 
 // Stats is what an agent did, for its metrics. All count since its start.
@@ -86,8 +88,9 @@ type Agent struct {
 	alarms *alarms // nil where the kernel gives none
 	// inquests are the JVMs whose autopsy is to be made, and when.
 	inquests map[ledger.ID]time.Duration
-	// next are when it finds JVMs again, and does its upkeep.
-	nextFind, nextUpkeep time.Duration
+	// next are when it finds JVMs again, and does its upkeep; and the soonest time of a
+	// first weighing before looks.
+	nextFind, nextUpkeep, nextFirst time.Duration
 	// full says that the ledger could not be written to, and that this was said.
 	full bool
 	// lost is how many records were lost at the last upkeep, told how many of them
@@ -195,6 +198,7 @@ func (a *Agent) Step(ctx context.Context) time.Duration {
 		a.find(up)
 		a.nextFind = up + findEvery(a.cfg.Interval)
 	}
+	a.weighFirst(ctx, up)
 	a.lookAround(up)
 	a.weighMost(ctx)
 	a.inquire(a.cfg.Clock.Uptime())
@@ -215,14 +219,12 @@ func (a *Agent) settle() time.Duration {
 // next is when something is due that the budget will allow.
 func (a *Agent) next() time.Duration {
 	next := a.nextInquest(min(a.nextFind, a.nextUpkeep))
-	waiting := false
+	up := a.cfg.Clock.Uptime()
 	for _, j := range a.jvms {
 		next = min(next, j.due())
-		waiting = waiting || j.want != ""
-	}
-	up := a.cfg.Clock.Uptime()
-	if waiting && a.budget.allows(a.reserve(ledger.Due)) {
-		return up // there is more to weigh
+		if j.want != "" {
+			next = min(next, max(j.wanted, up+a.budget.wait(a.reserve(j.want))))
+		}
 	}
 	return max(next, up+a.budget.wait(0))
 }
@@ -253,6 +255,7 @@ func (a *Agent) begin(t *process.Target, up time.Duration) {
 	j.who = identify(a.cfg.Proc, a.boot, t, group, j.limit, a.cfg.Clock.Now(), a.cfg.Clock.Uptime())
 	a.name(j)
 	j.look, j.glance = up, up+latest
+	j.want, j.wanted = ledger.First, max(up, sinceBoot(t.Birth)+grownUp)
 	a.jvms[t.PID] = j
 	if a.alarms != nil {
 		// Without it the next glance finds that it is gone, and not how it went.
@@ -320,9 +323,6 @@ func (a *Agent) look(j *jvm) {
 	before := j.counters
 	j.counters = j.readCounters(a.cfg.Proc)
 	j.look = up + a.cfg.Interval
-	if young := grownUp - a.age(j, up); young > 0 {
-		j.look = min(j.look, up+young)
-	}
 	a.alarm(j)
 	if passes(j.who.Dir) {
 		j.who.Dir, j.who.Root, j.who.OwnRoot = filesOf(a.cfg.Proc, j.target.PID)
@@ -339,23 +339,23 @@ func (a *Agent) look(j *jvm) {
 		a.tellChange(j, ledger.LimitReached, before.AtLimit, c.AtLimit)
 		a.tellChange(j, ledger.OOMKill, before.OOMKills, c.OOMKills)
 	}
-	switch {
-	case j.want != "":
-	case !j.known:
-		if a.age(j, up) >= grownUp {
-			j.want = ledger.First
-		}
-	case j.moved(c.Resident):
-		j.want = ledger.Moved
-	case up-j.weighed >= a.cfg.WeighEvery:
-		j.want = ledger.Due
+	if j.want == "" {
+		j.want, j.wanted = a.wants(j, up), up
 	}
 	a.consider(j, up)
 }
 
-// age is how long a JVM has been running.
-func (a *Agent) age(j *jvm, up time.Duration) time.Duration {
-	return up - sinceBoot(j.target.Birth)
+// wants is why a JVM is to be weighed after a look at it, "" when it is not.
+func (a *Agent) wants(j *jvm, up time.Duration) ledger.Reason {
+	switch {
+	case !j.known:
+		return ledger.First
+	case j.moved(j.counters.Resident):
+		return ledger.Moved
+	case up-j.weighed >= a.cfg.WeighEvery:
+		return ledger.Due
+	}
+	return ""
 }
 
 // tellChange tells that a count of the group has risen.
@@ -415,13 +415,29 @@ func (a *Agent) consider(j *jvm, up time.Duration) {
 // urgency orders the reasons, the most urgent first.
 var urgency = []ledger.Reason{ledger.LastLook, ledger.First, ledger.Moved, ledger.Due}
 
-// reserve is what of the budget must be left for a weighing of a reason to begin:
-// a last look must find some.
+// reserve is what of the budget must be left for a weighing of a reason to begin: a last
+// look must find some, and a first one is not to wait until all that is owed is saved
+// up again.
 func (a *Agent) reserve(r ledger.Reason) time.Duration {
-	if r == ledger.LastLook {
-		return -a.budget.most // on credit, which all else waits for
+	switch r {
+	case ledger.LastLook:
+		return -a.budget.credit()
+	case ledger.First:
+		return 0
 	}
 	return a.budget.most / 2
+}
+
+// weighFirst weighs a JVM that has waited for its first weighing, before looks at others
+// take what there is, as those of very many JVMs do. Half of the budget is left to those.
+func (a *Agent) weighFirst(ctx context.Context, up time.Duration) {
+	j := a.mostUrgent()
+	if j == nil || j.want != ledger.First || up-j.wanted < firstWait || up < a.nextFirst || !a.budget.allows(a.reserve(j.want)) {
+		return
+	}
+	before := a.cfg.Clock.Processor()
+	a.weigh(ctx, j)
+	a.nextFirst = up + time.Duration(float64(a.cfg.Clock.Processor()-before)/(a.cfg.Share/2))
 }
 
 // weighMost weighs the JVM that needs it most, and all whose limit is near.
@@ -443,15 +459,28 @@ func (a *Agent) weighMost(ctx context.Context) {
 	}
 }
 
+// mostUrgent is the JVM that is to be weighed next, the one that was not for longest of
+// those for the same reason; nil when none is to be now.
 func (a *Agent) mostUrgent() *jvm {
+	up := a.cfg.Clock.Uptime()
 	var found *jvm
-	rank := func(j *jvm) int { return slices.Index(urgency, j.want) }
 	for _, j := range a.jvms {
-		if j.want != "" && (found == nil || rank(j) < rank(found) || rank(j) == rank(found) && j.weighed < found.weighed) {
+		if j.ripe(up) && (found == nil || j.before(found)) {
 			found = j
 		}
 	}
 	return found
+}
+
+// ripe says that a JVM is to be weighed now: a young one has not read its options yet.
+func (j *jvm) ripe(up time.Duration) bool {
+	return j.want != "" && (j.want != ledger.First || j.wanted <= up)
+}
+
+// before says that a JVM is to be weighed before another one.
+func (j *jvm) before(other *jvm) bool {
+	rank := func(j *jvm) int { return slices.Index(urgency, j.want) }
+	return cmp.Or(cmp.Compare(rank(j), rank(other)), cmp.Compare(j.weighed, other.weighed), cmp.Compare(j.wanted, other.wanted)) < 0
 }
 
 // weigh weighs a JVM, and keeps its footprint.
@@ -464,14 +493,15 @@ func (a *Agent) weigh(ctx context.Context, j *jvm) {
 		a.end(j)
 		return
 	}
-	j.weighed, j.at = up, j.counters.Resident
+	j.weighed = up
 	var f *footprint.Footprint
 	if err == nil {
+		j.at = target.Status.VmRSS
 		ctx, cancel := context.WithTimeout(ctx, weighLimit)
 		defer cancel()
 		// What a first weighing finds is examined: it is the only full one.
 		j.series.Full = reason == ledger.First
-		f, err = footprint.WeighTarget(ctx, target, footprint.Options{Proc: a.cfg.Proc, Series: j.series})
+		f, err = footprint.WeighTarget(ctx, target, footprint.Options{Proc: a.cfg.Proc, Series: j.series, Gentle: true})
 	}
 	switch {
 	case errors.Is(err, process.ErrNoProcess):

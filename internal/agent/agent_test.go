@@ -16,10 +16,11 @@ import (
 	"tare.dev/tare/internal/linux"
 )
 
-// clock is a clock that tests move.
-type clock struct{ up, processor time.Duration }
+// clock is a clock that tests move. Each record takes so much processor time.
+type clock struct{ up, processor, record time.Duration }
 
 func (c *clock) Now() time.Time {
+	c.processor += c.record
 	return time.Date(2026, 11, 24, 9, 0, 0, 0, time.UTC).Add(c.up)
 }
 func (c *clock) Uptime() time.Duration    { return c.up }
@@ -224,6 +225,40 @@ func TestBudgetHolds(t *testing.T) {
 	}
 }
 
+// A new JVM is weighed within a minute, whatever was spent before and though the looks at
+// others would take more than there is; and those go on.
+func TestFirstWeighingComesInTime(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		others int
+		look   time.Duration // what one takes
+	}{
+		{"alone", 0, 0},
+		{"among few", 20, 2 * time.Millisecond},
+		{"among too many", 400, 2 * time.Millisecond},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			m := newMachine(t)
+			for pid := range c.others {
+				m.process(pid+100, uint64(pid), libjvm)
+			}
+			m.clock.record = c.look
+			m.pass(5 * time.Minute)
+			m.agent.settle()
+			m.clock.processor += m.agent.budget.left + m.agent.budget.credit() // by last looks
+			m.process(7, uint64(m.clock.up/(time.Second/ticksPerSecond)), libjvm)
+			born, looks := m.clock.up, m.agent.Stats.Looks.Load()
+			m.pass(time.Minute)
+			if j := m.agent.jvms[7]; j == nil || j.weighed == 0 {
+				t.Errorf("it was not weighed within %v", m.clock.up-born)
+			}
+			if got := m.agent.Stats.Looks.Load() - looks; got < 3 {
+				t.Errorf("%d looks in that minute", got)
+			}
+		})
+	}
+}
+
 // On a full disk the agent says so once, goes on, and tells what was lost.
 func TestFullDiskIsSaidOnce(t *testing.T) {
 	if os.Getuid() != 0 {
@@ -305,21 +340,22 @@ func TestUntil(t *testing.T) {
 	}
 }
 
-// A young JVM is looked at again when it can be weighed; one that cannot be weighed
-// is looked at no more often than any other.
-func TestYoungIsLookedAtAgain(t *testing.T) {
+// A young JVM is weighed when it has grown up; one that cannot be weighed is tried and
+// looked at no more often than any other.
+func TestYoungIsWeighed(t *testing.T) {
 	m := newMachine(t)
 	m.process(7, 100000, libjvm) // it starts now
-	m.pass(time.Second)
-	m.pass(3 * time.Second)
-	if got := m.agent.Stats.Looks.Load(); got != 2 {
-		t.Errorf("%d looks in its first seconds", got)
+	m.pass(2900 * time.Millisecond)
+	if n := m.agent.Stats.Failed.Load(); n != 0 {
+		t.Errorf("tried %d times while it was young", n)
 	}
-	m.pass(40 * time.Second)
-	if got := m.agent.Stats.Looks.Load(); got != 6 {
-		t.Errorf("%d looks in its first 44 seconds", got)
+	m.pass(200 * time.Millisecond)
+	if n := m.agent.Stats.Failed.Load(); n != 1 {
+		t.Errorf("tried %d times when it had grown up", n)
 	}
-	if m.agent.Stats.Failed.Load() == 0 {
-		t.Error("what has no pages was weighed")
+	m.pass(41 * time.Second)
+	looks, tries := m.agent.Stats.Looks.Load(), m.agent.Stats.Failed.Load()
+	if looks != 5 || tries != 5 {
+		t.Errorf("%d looks and %d tries in its first 44 seconds", looks, tries)
 	}
 }

@@ -15,6 +15,9 @@ type budget struct {
 // burst is for how long a budget saves what is not spent.
 const burst = time.Minute
 
+// credit is how far last looks may go into debt, which all else then waits for.
+func (b *budget) credit() time.Duration { return b.most / 2 }
+
 // newBudget is a full bucket. uptime and spent are those of this moment.
 func newBudget(share float64, uptime, spent time.Duration) budget {
 	most := time.Duration(share * float64(burst))

@@ -37,8 +37,10 @@ type jvm struct {
 	// weighed is when it was weighed last, 0 before; at is what was resident then.
 	weighed time.Duration
 	at      int64
-	// want is why it is to be weighed, "" when it is not.
-	want ledger.Reason
+	// want is why it is to be weighed, "" when it is not; wanted is since when, of a first
+	// weighing from when on.
+	want   ledger.Reason
+	wanted time.Duration
 	// known says that it was weighed in full once.
 	known bool
 	// lastLook is when its limit was near last, left the headroom then, calm how

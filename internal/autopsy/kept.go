@@ -10,16 +10,14 @@ const (
 
 // Examine makes the autopsy of a JVM of the ledger. The error is ErrNotFound.
 func (s Sources) Examine(id ledger.ID) (*Report, error) {
-	all, err := s.processes()
+	p, found, err := s.Ledger.Process(id)
 	if err != nil {
 		return nil, err
 	}
-	for _, p := range all {
-		if p.ID == id {
-			return s.examine(p)
-		}
+	if !found {
+		return nil, ErrNotFound
 	}
-	return nil, ErrNotFound
+	return s.examine(p)
 }
 
 // Kept is what a ledger keeps of an autopsy.

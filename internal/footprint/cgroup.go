@@ -17,7 +17,7 @@ func (s *scan) readCgroup(proc linux.FS) {
 		if err != nil {
 			return err
 		}
-		s.cgroup = newCgroup(m, s.rollup.Anonymous)
+		s.cgroup = newCgroup(m, s.anonymous())
 		if machine, err := proc.MemInfo(); err == nil {
 			left := min(m.SwapLeftBytes, machine.SwapFree)
 			s.cgroup.SwapLeftBytes = &left

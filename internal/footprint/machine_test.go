@@ -25,7 +25,7 @@ func TestInMachine(t *testing.T) {
 	}
 	for _, suite := range suites {
 		t.Run(suite, func(t *testing.T) {
-			jvmtest.RunOnKernel(t, suite, "./internal/footprint", "(TestWeighOnThisKernel|TestSwappedInside|TestHugePagesInside)", 17)
+			jvmtest.RunOnKernel(t, suite, "./internal/footprint", "(TestWeighOnThisKernel|TestGently|TestSwappedInside|TestHugePagesInside)", 17)
 		})
 	}
 }

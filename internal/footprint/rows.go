@@ -104,7 +104,7 @@ func (s *scan) kindsOf(segs []segment, counts []int64) []pages {
 	huge, _ := resident(segs, s.kinds.Huge)
 	// Notes in place of pages may be guards: then nothing is swapped out.
 	var swapped []int64
-	if s.rollup.Swap > 0 {
+	if s.swaps() {
 		swapped, _ = resident(segs, s.kinds.Swapped)
 	}
 	for i := range segs {

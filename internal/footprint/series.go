@@ -24,10 +24,6 @@ type Series struct {
 	libjvm  uint64
 	structs *hotspot.Structs
 	last    *hotspot.VM
-	scans   bool // the kernel can scan pages
-	// flags are the flags of mappings by what is mapped; anonymous memory
-	// has none that matter.
-	flags map[mapped]string
 }
 
 // Tables are how JVMs describe their memory, which is the same for all that run the
@@ -73,12 +69,6 @@ func (t *Tables) of(mem hotspot.Memory, target *process.Target) (*hotspot.Struct
 // lean says that only owners are to be weighed.
 func (sr *Series) lean() bool { return sr != nil && !sr.Full }
 
-// mapped is what a mapping maps.
-type mapped struct {
-	path  string
-	inode uint64
-}
-
 // readVM reads the JVM, by tables that were read before.
 func (sr *Series) readVM(mem hotspot.Memory, t *process.Target) (*hotspot.VM, error) {
 	if sr == nil {
@@ -93,48 +83,4 @@ func (sr *Series) readVM(mem hotspot.Memory, t *process.Target) (*hotspot.VM, er
 	}
 	sr.last = hotspot.ReadVMAgain(mem, t.LibjvmBase, sr.structs, sr.last, !sr.Full)
 	return sr.last, nil
-}
-
-// mappings are the mappings of a lean weighing. Those do that were read of
-// maps: smaps costs the kernel a walk over all pages, and is needed only for the
-// flags of what was not mapped before, and for finding resident pages before
-// Linux 6.7.
-func (sr *Series) mappings(proc linux.FS, pid int, vmas []linux.VMA) ([]linux.VMA, error) {
-	// What another allocator maps is known by its flags.
-	if allocatorOf(vmas) != "" {
-		return proc.Smaps(pid)
-	}
-	if sr.scans = sr.scans || proc.CanScanPages(pid); !sr.scans {
-		return proc.Smaps(pid)
-	}
-	if sr.addFlags(vmas) {
-		return vmas, nil
-	}
-	counted, err := proc.Smaps(pid)
-	if err != nil {
-		return nil, err
-	}
-	sr.flags = make(map[mapped]string, len(counted))
-	for i := range counted {
-		if v := &counted[i]; v.Path != "" {
-			sr.flags[mapped{v.Path, v.Inode}] = v.Flags
-		}
-	}
-	sr.addFlags(vmas) // what has just gone has none
-	return vmas, nil
-}
-
-// addFlags adds the flags to mappings, and says whether all are known.
-func (sr *Series) addFlags(vmas []linux.VMA) bool {
-	all := true
-	for i := range vmas {
-		v := &vmas[i]
-		if v.Path == "" {
-			continue
-		}
-		flags, ok := sr.flags[mapped{v.Path, v.Inode}]
-		all = all && ok
-		v.Flags = flags
-	}
-	return all
 }

@@ -34,6 +34,13 @@ type Options struct {
 	// Series is what is kept from one weighing of a JVM to the next; nil for
 	// a single one.
 	Series *Series
+	// Gentle holds no lock that a large process needs to map memory for longer than some
+	// tenths of a millisecond: of one with more than 128 MiB neither smaps nor smaps_rollup
+	// is read. Then PSSBytes, RollupRSSBytes and HugetlbBytes are 0, and memory of an
+	// allocator that takes the place of glibc's is known by its look alone. Before Linux 6.7,
+	// and in a process that maps devices, HugeBytes is 0 too, and anonymous pages that a
+	// forked child shares do not count.
+	Gentle bool
 }
 
 // scan is what was read of one JVM for one footprint. Its parts are filled in the
@@ -42,6 +49,7 @@ type scan struct {
 	proc   linux.FS
 	target *process.Target
 	series *Series
+	gentle bool
 	journal
 	pageView
 	jvmView
@@ -63,7 +71,7 @@ type pageView struct {
 	vmas   []linux.VMA // at first those that the target was found with
 	runs   []linux.PageRun
 	kinds  *linux.PageScan // nil where smaps had to be read
-	rollup linux.VMA       // of a lean series zero
+	rollup linux.VMA       // zero where it was not read
 	// memoryDevices are the file systems whose files lie in memory alone.
 	memoryDevices map[uint64]bool
 }
@@ -146,7 +154,7 @@ func newScan(proc linux.FS, target *process.Target) *scan {
 func weigh(ctx context.Context, target *process.Target, opts Options) (*Footprint, error) {
 	start := time.Now()
 	s := newScan(opts.Proc, target)
-	s.series = opts.Series
+	s.series, s.gentle = opts.Series, opts.Gentle
 	if target.Musl {
 		s.notes = append(s.notes, muslNote)
 	}
@@ -265,105 +273,6 @@ func closedMemory(pid int) error {
 func (s *scan) layOut(mem hotspot.Memory, page uint64) {
 	s.layout = newLayout(s.vmas, mem, page)
 	s.vm = s.jvm.facts(s.layout)
-}
-
-// readPages reads the resident pages, and meanwhile the kernel's own sum to
-// compare: of the same moment, and in half the time, for the kernel walks over
-// every page for each.
-func (s *scan) readPages(ctx context.Context, proc linux.FS) error {
-	summed := make(chan struct{})
-	go func() {
-		defer close(summed)
-		if s.series.lean() {
-			return
-		}
-		// The sum is a check, not a part: without it the rows still add up.
-		_ = s.timed("smaps_rollup", func() (err error) {
-			s.rollup, err = proc.SmapsRollup(s.target.PID)
-			return err
-		})
-	}()
-	err := s.readMapped(ctx, proc)
-	<-summed
-	return err
-}
-
-// maxScans bounds how often the pages of a JVM that maps more memory all the
-// time are read.
-const maxScans = 3
-
-// readMapped reads the resident pages in the mappings that the target was found
-// with. Where pages lie outside of them, or where nothing could be touched, the
-// JVM has mapped memory since, and both are read again.
-func (s *scan) readMapped(ctx context.Context, proc linux.FS) error {
-	for scans := 1; ; scans++ {
-		s.time = time.Now()
-		if err := s.readOnce(ctx, proc); err != nil {
-			return err
-		}
-		if scans == maxScans || !linux.Strays(s.runs, s.vmas) {
-			return nil
-		}
-		vmas, err := proc.Maps(s.target.PID)
-		if err != nil {
-			return err
-		}
-		if slices.EqualFunc(vmas, s.vmas, sameMapping) {
-			return nil // touched before access was taken away
-		}
-		s.vmas = vmas
-	}
-}
-
-func sameMapping(a, b linux.VMA) bool {
-	return a.Start == b.Start && a.End == b.End && a.Perms == b.Perms && a.Inode == b.Inode
-}
-
-func (s *scan) readOnce(ctx context.Context, proc linux.FS) error {
-	if s.series.lean() {
-		return s.readMappedPages(ctx, proc, func() ([]linux.VMA, error) { return s.series.mappings(proc, s.target.PID, s.vmas) })
-	}
-	err := s.scanPages(ctx, proc)
-	if errors.Is(err, linux.ErrNoPagemapScan) {
-		s.time = time.Now()
-		err = s.readMappedPages(ctx, proc, func() ([]linux.VMA, error) { return proc.Smaps(s.target.PID) })
-	}
-	return err
-}
-
-// scanPages reads the pages by kind, in the mappings that the target was found
-// with.
-func (s *scan) scanPages(ctx context.Context, proc linux.FS) error {
-	if allocatorOf(s.vmas) != "" { // its mappings are known by their flags
-		return linux.ErrNoPagemapScan
-	}
-	var unable error
-	err := s.timed("page map", func() error {
-		kinds, err := proc.ScanPages(ctx, s.target.PID, s.vmas)
-		if errors.Is(err, linux.ErrNoPagemapScan) {
-			unable = err // smaps does it
-			return nil
-		}
-		if err == nil {
-			s.kinds, s.runs = kinds, kinds.Resident
-		}
-		return err
-	})
-	return errors.Join(err, unable)
-}
-
-// readMappedPages reads the mappings and the resident pages of them.
-func (s *scan) readMappedPages(ctx context.Context, proc linux.FS, mappings func() ([]linux.VMA, error)) error {
-	if err := s.timed("smaps", func() (err error) {
-		s.vmas, err = mappings()
-		return err
-	}); err != nil {
-		return err
-	}
-	return s.timed("page map", func() (err error) {
-		s.runs, err = proc.ResidentPages(ctx, s.target.PID, s.vmas)
-		return err
-	})
 }
 
 // readStackPointers reads the stack pointers of the threads that the JVM's

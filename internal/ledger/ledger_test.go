@@ -364,6 +364,14 @@ func TestProcessesAndSince(t *testing.T) {
 	if s := all[0]; s.ID != jvm(2) || s.Ended {
 		t.Errorf("%+v", s)
 	}
+	for _, s := range all {
+		if one, found, err := r.Process(s.ID); !reflect.DeepEqual(one, s) || !found || err != nil {
+			t.Errorf("%+v, %v, %v", one, found, err)
+		}
+	}
+	if one, found, err := r.Process(jvm(3)); found || err != nil {
+		t.Errorf("of no JVM: %+v, %v", one, err)
+	}
 	var seqs []uint64
 	since := func(after uint64, most int) {
 		seqs = nil

@@ -64,14 +64,7 @@ func (r *Reader) Processes() ([]Summary, Damage, error) {
 		if id.Machine() {
 			continue
 		}
-		ends := segments[:1]
-		if n := len(segments); n > 1 {
-			ends = []stored{segments[0], segments[n-1]}
-		}
-		s := Summary{Process: Process{ID: id}}
-		for rec := range r.records(id, ends, &damage, &err) {
-			s.add(rec)
-		}
+		s, err := r.summary(id, segments, &damage)
 		if err != nil {
 			return nil, damage, err
 		}
@@ -83,6 +76,30 @@ func (r *Reader) Processes() ([]Summary, Damage, error) {
 		return cmp.Or(b.Last.Compare(a.Last), cmp.Compare(a.ID.String(), b.ID.String()))
 	})
 	return out, damage, nil
+}
+
+// Process is what the ledger has of one JVM, and whether it has anything. It reads the
+// ends of its ring alone: those of all rings may be the whole ledger.
+func (r *Reader) Process(id ID) (Summary, bool, error) {
+	var damage Damage
+	rings, err := list(r.dir)
+	if err != nil {
+		return Summary{}, false, err
+	}
+	s, err := r.summary(id, rings[id], &damage)
+	return s, err == nil && !s.Last.IsZero(), err
+}
+
+// summary reads the ends of a ring.
+func (r *Reader) summary(id ID, segments []stored, damage *Damage) (s Summary, err error) {
+	s.ID = id
+	if n := len(segments); n > 1 {
+		segments = []stored{segments[0], segments[n-1]}
+	}
+	for rec := range r.records(id, segments, damage, &err) {
+		s.add(rec)
+	}
+	return s, err
 }
 
 func (s *Summary) add(r Record) {

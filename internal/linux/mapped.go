@@ -121,17 +121,8 @@ func mapsAs(f *os.File, v *VMA) bool {
 		return false
 	}
 	defer func() { _ = syscall.Munmap(b) }()
-	own, err := NewFS("/proc").Maps(os.Getpid())
-	if err != nil {
-		return false
-	}
-	at := addressOf(b)
-	for i := range own {
-		if w := &own[i]; w.Start <= at && at < w.End {
-			return w.Inode == v.Inode && w.Device == v.Device
-		}
-	}
-	return false
+	w := ownMapping(b)
+	return w != nil && w.Inode == v.Inode && w.Device == v.Device
 }
 
 // close closes all files.

@@ -3,6 +3,7 @@ package linux
 import (
 	"errors"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -13,10 +14,15 @@ import (
 // Documentation/filesystems/proc.rst, section 3.5). Shared memory without a file
 // has a file system that is mounted nowhere: see VMA.InMemory.
 func (fs FS) MemoryDevices(pid int) (map[uint64]bool, error) {
-	return open(fs, pid, "mountinfo", parseMemoryDevices)
+	return fs.devices(pid, "tmpfs", "ramfs", "hugetlbfs", "devtmpfs")
 }
 
-func parseMemoryDevices(r io.Reader) (map[uint64]bool, error) {
+// devices are those of file systems of some kinds that process pid sees.
+func (fs FS) devices(pid int, kinds ...string) (map[uint64]bool, error) {
+	return open(fs, pid, "mountinfo", func(r io.Reader) (map[uint64]bool, error) { return parseDevices(r, kinds) })
+}
+
+func parseDevices(r io.Reader, kinds []string) (map[uint64]bool, error) {
 	devices := map[uint64]bool{}
 	err := eachLine(r, func(line string) error {
 		before, after, ok := strings.Cut(line, " - ")
@@ -25,7 +31,7 @@ func parseMemoryDevices(r io.Reader) (map[uint64]bool, error) {
 			return errors.New("too few fields")
 		}
 		kind, _, _ := strings.Cut(after, " ")
-		if kind != "tmpfs" && kind != "ramfs" && kind != "hugetlbfs" && kind != "devtmpfs" {
+		if !slices.Contains(kinds, kind) {
 			return nil
 		}
 		major, minor, _ := strings.Cut(fields[2], ":") // decimal, unlike in maps

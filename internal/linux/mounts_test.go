@@ -13,12 +13,12 @@ func TestMemoryDevices(t *testing.T) {
 	const text = "22 1 254:0 / / rw - ext4 /dev/vda rw\n" +
 		"25 22 0:24 / /dev/shm rw,nosuid - tmpfs tmpfs rw\n" +
 		"31 22 0:300 /a b /mnt rw master:1 - hugetlbfs none rw\n"
-	devices, err := parseMemoryDevices(strings.NewReader(text))
+	devices, err := parseDevices(strings.NewReader(text), []string{"tmpfs", "hugetlbfs"})
 	if err != nil || len(devices) != 2 || !devices[unix.Mkdev(0, 24)] || !devices[unix.Mkdev(0, 300)] {
 		t.Errorf("%v, %v", devices, err)
 	}
 	for _, bad := range []string{"22 1\n", "25 22 0:x / / rw - tmpfs tmpfs rw\n"} {
-		if devices, err := parseMemoryDevices(strings.NewReader(bad)); err == nil {
+		if devices, err := parseDevices(strings.NewReader(bad), []string{"tmpfs"}); err == nil {
 			t.Errorf("%q: %v", bad, devices)
 		}
 	}

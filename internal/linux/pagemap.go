@@ -2,10 +2,8 @@ package linux
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"runtime"
 	"syscall"
@@ -30,9 +28,11 @@ const (
 	pageIsPfnzero = 1 << 5
 	pageIsHuge    = 1 << 6
 	scanRegions   = 1024
-	// scanPages is how many pages one call finds: for so long, about a millisecond, the
-	// kernel holds a lock that the process needs to map memory.
-	scanPages = 1 << 16
+	// scanPages is how many pages one call finds, and scanReach how much mapped memory it
+	// goes over: for so long, some tenths of a millisecond, the kernel holds a lock that the
+	// process needs to map memory. Smaller calls take no less in all.
+	scanPages = 1 << 12
+	scanReach = 1 << 30
 )
 
 type pmScanArg struct {
@@ -42,7 +42,8 @@ type pmScanArg struct {
 
 type pmRegion struct{ start, end, categories uint64 }
 
-// ErrNoPagemapScan says that the kernel has no PAGEMAP_SCAN.
+// ErrNoPagemapScan says that the kernel has no PAGEMAP_SCAN, or that it would not tell
+// which pages count into Rss.
 var ErrNoPagemapScan = errors.New("the kernel has no PAGEMAP_SCAN (Linux 6.7)")
 
 // ResidentPages returns the runs of resident pages of process pid that count
@@ -59,11 +60,32 @@ func (fs FS) ResidentPages(ctx context.Context, pid int, vmas []VMA) ([]PageRun,
 		return nil, err
 	}
 	defer f.Close()
-	var runs []PageRun
-	err = scanPagemap(ctx, f, vmas, scanResident, func(r pmRegion) { runs = appendRun(runs, PageRun{r.start, r.end}) })
+	runs, err := scanRuns(ctx, f, vmas)
 	if errors.Is(err, ErrNoPagemapScan) {
 		return readPagemap(ctx, f, vmas, int64(os.Getpagesize()))
 	}
+	return runs, err
+}
+
+// FindResident is ResidentPages for mappings whose Rss and flags are not known. It fails
+// with ErrNoPagemapScan before Linux 6.7, and where a mapping may have pages that do not
+// count into Rss.
+func (fs FS) FindResident(ctx context.Context, pid int, vmas []VMA) ([]PageRun, error) {
+	for i := range vmas {
+		if v := &vmas[i]; v.mayNotCount() || v.mayBeHuge() {
+			return nil, fmt.Errorf("%.80s: %w", v.Path, ErrNoPagemapScan)
+		}
+	}
+	f, err := os.Open(fs.Path(pid, "pagemap"))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return scanRuns(ctx, f, vmas)
+}
+
+func scanRuns(ctx context.Context, f *os.File, vmas []VMA) (runs []PageRun, err error) {
+	err = scanPagemap(ctx, f, vmas, scanResident, func(r pmRegion) { runs = appendRun(runs, PageRun{r.start, r.end}) })
 	if err != nil {
 		return nil, fmt.Errorf("scanning %s: %w", f.Name(), err)
 	}
@@ -167,25 +189,14 @@ func Strays(runs []PageRun, vmas []VMA) bool {
 	return false
 }
 
-// CanScanPages says whether the resident pages of process pid can be found
-// without the Rss of its mappings: with PAGEMAP_SCAN.
-func (fs FS) CanScanPages(pid int) bool {
-	f, err := os.Open(fs.Path(pid, "pagemap"))
-	if err != nil {
-		return false
-	}
-	defer f.Close()
-	page := uint64(os.Getpagesize())
-	return scanPagemap(context.Background(), f, []VMA{{Start: page, End: 2 * page}}, scanResident, func(pmRegion) {}) == nil
-}
-
 // What to scan for: pages that are not the zero page and have any of these
-// categories; those in ret are told. One call finds so many pages at most.
-type scanFor struct{ anyof, ret, pages uint64 }
+// categories; those in ret are told. One call finds so many pages at most, and goes over
+// so many bytes of mapped memory.
+type scanFor struct{ anyof, ret, pages, reach uint64 }
 
 var (
-	scanResident = scanFor{pageIsPresent, pageIsPresent, scanPages}
-	scanKinds    = scanFor{pageIsPresent | pageIsSwapped, pageIsPresent | pageIsSwapped | pageIsFile | pageIsHuge, scanPages}
+	scanResident = scanFor{pageIsPresent, pageIsPresent, scanPages, scanReach}
+	scanKinds    = scanFor{pageIsPresent | pageIsSwapped, pageIsPresent | pageIsSwapped | pageIsFile | pageIsHuge, scanPages, scanReach}
 )
 
 func scanPagemap(ctx context.Context, f *os.File, vmas []VMA, what scanFor, do func(pmRegion)) error {
@@ -195,7 +206,6 @@ func scanPagemap(ctx context.Context, f *os.File, vmas []VMA, what scanFor, do f
 	regions := make([]pmRegion, scanRegions)
 	arg := pmScanArg{
 		start:            vmas[0].Start,
-		end:              scanEnd(vmas),
 		vec:              uint64(uintptr(unsafe.Pointer(&regions[0]))),
 		vecLen:           scanRegions,
 		categoryInverted: pageIsPfnzero,
@@ -207,9 +217,12 @@ func scanPagemap(ctx context.Context, f *os.File, vmas []VMA, what scanFor, do f
 	page := uint64(os.Getpagesize())
 	arg.size = uint64(unsafe.Sizeof(arg))
 	first := true
-	for arg.start < arg.end {
+	for end := scanEnd(vmas); arg.start < end; {
 		if ctx.Err() != nil {
 			return ctx.Err()
+		}
+		if arg.end <= arg.start {
+			arg.end, vmas = reach(vmas, arg.start, end, what.reach)
 		}
 		n, _, errno := syscall.Syscall(syscall.SYS_IOCTL, f.Fd(), pagemapScan, uintptr(unsafe.Pointer(&arg)))
 		if errno == syscall.ENOTTY || errno == syscall.EINVAL && first {
@@ -228,7 +241,8 @@ func scanPagemap(ctx context.Context, f *os.File, vmas []VMA, what scanFor, do f
 			}
 		}
 		if len(got) < len(regions) && found < what.pages {
-			break
+			arg.start = arg.end
+			continue
 		}
 		// walk_end is stale after the kernel flushed its own buffer of 512
 		// regions: going on from there would count pages twice.
@@ -236,6 +250,24 @@ func scanPagemap(ctx context.Context, f *os.File, vmas []VMA, what scanFor, do f
 	}
 	runtime.KeepAlive(regions)
 	return nil
+}
+
+// reach is where a call ends that begins at start and goes over so many bytes of the
+// mappings, end at the latest; and the mappings behind start. What nobody maps costs
+// nothing.
+func reach(vmas []VMA, start, end, bytes uint64) (uint64, []VMA) {
+	for len(vmas) > 0 && vmas[0].End <= start {
+		vmas = vmas[1:]
+	}
+	for i := range vmas {
+		from := max(start, vmas[i].Start)
+		if size := vmas[i].End - from; size < bytes {
+			bytes -= size
+			continue
+		}
+		return min(end, from+bytes), vmas
+	}
+	return end, vmas
 }
 
 // scanEnd is the end of the highest mapping in user space; the vsyscall page
@@ -279,92 +311,4 @@ func countedRuns(runs []PageRun, vmas []VMA) []PageRun {
 		}
 	}
 	return kept
-}
-
-const (
-	pagemapPresent = 1 << 63
-	pagemapSwapped = 1 << 62
-)
-
-// maxEntries bounds the entries of the page map that are read: 256 GiB of
-// address space, which take the kernel half a second.
-const maxEntries = 1 << 26
-
-// readPagemap reads one 64-bit entry per page (kernel:
-// Documentation/admin-guide/mm/pagemap.rst) of the mappings that have an Rss,
-// until the Rss is found.
-func readPagemap(ctx context.Context, r io.ReaderAt, vmas []VMA, pageSize int64) ([]PageRun, error) {
-	p := pagemapReader{r: r, pageSize: pageSize, left: maxEntries, buf: make([]byte, 64<<10)}
-	for i := range vmas {
-		v := &vmas[i]
-		if v.RSS == 0 || v.Uncounted() {
-			continue
-		}
-		if err := p.mapping(ctx, v); err != nil {
-			return nil, err
-		}
-	}
-	return p.runs, nil
-}
-
-// pagemapReader reads the page map entry by entry.
-type pagemapReader struct {
-	r        io.ReaderAt
-	pageSize int64
-	left     int64 // entries that may be read yet
-	buf      []byte
-	runs     []PageRun
-}
-
-// mapping adds the runs of one mapping, which have its Rss together unless the
-// page map shows fewer.
-func (p *pagemapReader) mapping(ctx context.Context, v *VMA) error {
-	first, found := len(p.runs), int64(0)
-	for at := v.Start; at < v.End && found < v.RSS; {
-		n := min(int64(v.End-at)/p.pageSize, int64(len(p.buf))/8)
-		if p.left -= n; p.left < 0 {
-			p.runs = append(p.runs[:first], PageRun{v.Start, v.Start + uint64(min(v.RSS, v.Size()))})
-			return nil
-		}
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		if _, err := p.r.ReadAt(p.buf[:n*8], int64(at)/p.pageSize*8); err != nil {
-			return fmt.Errorf("reading the page map at %#x: %w", at, err)
-		}
-		for o := int64(0); o < n*8; o += 8 {
-			if binary.NativeEndian.Uint64(p.buf[o:])&pagemapPresent != 0 {
-				p.runs = extend(p.runs, first, at, at+uint64(p.pageSize))
-				found += p.pageSize
-			}
-			at += uint64(p.pageSize)
-		}
-	}
-	p.runs = append(p.runs[:first], cutRuns(p.runs[first:], v.RSS)...)
-	return nil
-}
-
-// extend adds a page to the last run after index first, or begins a new one.
-func extend(runs []PageRun, first int, start, end uint64) []PageRun {
-	if n := len(runs); n > first && runs[n-1].End == start {
-		runs[n-1].End = end
-		return runs
-	}
-	return append(runs, PageRun{start, end})
-}
-
-// cutRuns drops pages from the end until no more than size bytes are left.
-func cutRuns(runs []PageRun, size int64) []PageRun {
-	var sum int64
-	for i, r := range runs {
-		sum += r.Size()
-		if sum > size {
-			runs[i].End -= uint64(sum - size)
-			if runs[i].Size() == 0 {
-				return runs[:i]
-			}
-			return runs[:i+1]
-		}
-	}
-	return runs
 }

@@ -117,7 +117,7 @@ func TestResidentPagesOfThisProcess(t *testing.T) {
 	}
 	scan, err := proc.ScanPages(t.Context(), os.Getpid(), one)
 	switch {
-	case errors.Is(err, ErrNoPagemapScan) && !proc.CanScanPages(os.Getpid()): // an older kernel
+	case errors.Is(err, ErrNoPagemapScan) && !canScan(t): // an older kernel
 	case err != nil:
 		t.Error(err)
 	case total(scan.Resident) != one[0].RSS || total(scan.File) != 0 || total(scan.Huge) != 0 || total(scan.Swapped) != one[0].Swap:
@@ -133,9 +133,33 @@ func TestResidentPagesOfThisProcess(t *testing.T) {
 	}
 }
 
+// canScan says whether this kernel has PAGEMAP_SCAN.
+func canScan(t *testing.T) bool {
+	t.Helper()
+	page := uint64(os.Getpagesize())
+	_, err := NewFS("/proc").FindResident(t.Context(), os.Getpid(), []VMA{{Start: page, End: 2 * page}})
+	if err != nil && !errors.Is(err, ErrNoPagemapScan) {
+		t.Fatal(err)
+	}
+	return err == nil
+}
+
+func TestReach(t *testing.T) {
+	vmas := []VMA{{Start: 0x1000, End: 0x3000}, {Start: 0x9000, End: 0xa000}, {Start: 0xa000, End: 0xf000}}
+	for _, c := range []struct{ start, bytes, want, behind uint64 }{
+		{0x1000, 0x1000, 0x2000, 3}, {0x2000, 0x1000, 0x3000, 3}, {0x3000, 0x1000, 0xa000, 2},
+		{0x1000, 0x4000, 0xb000, 3}, {0x1000, 0x100000, 0xf000, 3}, {0xb000, 0x1000, 0xc000, 1}, {0xe000, 0x2000, 0xf000, 1},
+	} {
+		got, behind := reach(vmas, c.start, 0xf000, c.bytes)
+		if got != c.want || len(behind) != int(c.behind) {
+			t.Errorf("%#x from %#x: up to %#x, %d mappings behind, want %#x, %d", c.bytes, c.start, got, len(behind), c.want, c.behind)
+		}
+	}
+}
+
 // A scan that is cut into many calls finds what one call finds.
 func TestScanIsCut(t *testing.T) {
-	if !NewFS("/proc").CanScanPages(os.Getpid()) {
+	if !canScan(t) {
 		t.Skip("this kernel has no PAGEMAP_SCAN")
 	}
 	page := os.Getpagesize()
@@ -156,16 +180,18 @@ func TestScanIsCut(t *testing.T) {
 	defer f.Close()
 	start := uint64(uintptr(unsafe.Pointer(&mem[0])))
 	one := []VMA{{Start: start, End: start + uint64(len(mem))}}
-	cut := func(pages uint64) (runs []PageRun) {
-		if err := scanPagemap(t.Context(), f, one, scanFor{pageIsPresent, pageIsPresent, pages}, func(r pmRegion) { runs = appendRun(runs, PageRun{r.start, r.end}) }); err != nil {
+	cut := func(pages, reach uint64) (runs []PageRun) {
+		if err := scanPagemap(t.Context(), f, one, scanFor{pageIsPresent, pageIsPresent, pages, reach}, func(r pmRegion) { runs = appendRun(runs, PageRun{r.start, r.end}) }); err != nil {
 			t.Fatal(err)
 		}
 		return runs
 	}
-	whole := cut(1 << 40)
+	whole := cut(1<<40, 1<<40)
 	for _, pages := range []uint64{1, 7, 512, 1299, 1300, 2049, 2050, 3000} {
-		if got := cut(pages); !slices.Equal(got, whole) {
-			t.Errorf("cut to %d pages: %d runs with %d bytes, not %d with %d", pages, len(got), total(got), len(whole), total(whole))
+		for _, reach := range []int{1, 300, 1500, 2999, 3000} {
+			if got := cut(pages, uint64(reach*page)); !slices.Equal(got, whole) {
+				t.Errorf("cut to %d pages of %d: %d runs with %d bytes, not %d with %d", pages, reach, len(got), total(got), len(whole), total(whole))
+			}
 		}
 	}
 	if total(whole) < int64(2000*page) {
@@ -178,7 +204,7 @@ func TestScanIsCut(t *testing.T) {
 // one.
 func TestScanPagesByKind(t *testing.T) {
 	proc := NewFS("/proc")
-	if !proc.CanScanPages(os.Getpid()) {
+	if !canScan(t) {
 		t.Log("this kernel has no PAGEMAP_SCAN: smaps is read there")
 		if _, err := proc.ScanPages(t.Context(), os.Getpid(), nil); err != nil {
 			t.Error(err)

@@ -6,8 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strconv"
 	"strings"
+	"sync"
+	"syscall"
 )
 
 // VMA is one mapping of a process as /proc/PID/smaps lists it (kernel:
@@ -76,7 +79,7 @@ func (v *VMA) isVvar() bool { return strings.HasPrefix(v.Path, "[vvar") }
 // mayNotCount says that the mapping may have pages that are not part of its
 // Rss, as far as its name tells: flags tell it surely.
 func (v *VMA) mayNotCount() bool {
-	if v.isVvar() || v.Path == "" || strings.HasPrefix(v.Path, "/dev/shm/") || strings.HasPrefix(v.Path, "/dev/zero") {
+	if v.isVvar() || v.Path == "" || strings.HasPrefix(v.Path, "/dev/shm/") || strings.HasPrefix(v.Path, "/dev/zero") || v.isSharedMemory() {
 		return false
 	}
 	for _, prefix := range []string{"/dev/", "/anon_hugepage", "/memfd:", "/SYSV", "anon_inode:", "socket:"} {
@@ -85,6 +88,68 @@ func (v *VMA) mayNotCount() bool {
 		}
 	}
 	return false
+}
+
+// isSharedMemory says that the mapping is of shared memory in pages of the usual size,
+// such as the heap of ZGC.
+func (v *VMA) isSharedMemory() bool { return v.Device != 0 && v.Device == sharedMemory() }
+
+// mayBeHuge says that the mapping may be of hugetlbfs, wherever that is mounted: such
+// mappings are of whole huge pages, the smallest of which has 64 KiB (arm64).
+func (v *VMA) mayBeHuge() bool {
+	const smallest = 64 << 10
+	return v.FileBacked() && !v.isSharedMemory() && (v.Start|v.End|v.Offset)%smallest == 0
+}
+
+// inHugetlb says that the mapping is of hugetlbfs. devices are those where it is mounted;
+// what has no file lies on one that is mounted nowhere.
+func (v *VMA) inHugetlb(devices map[uint64]bool) bool {
+	if !v.mayBeHuge() {
+		return false
+	}
+	for _, prefix := range []string{"/anon_hugepage", "/memfd:", "/SYSV"} {
+		if strings.HasPrefix(v.Path, prefix) {
+			return true
+		}
+	}
+	return devices[v.Device]
+}
+
+// shared is what sharedMemory has found.
+var shared struct {
+	sync.Once
+	device uint64
+}
+
+// sharedMemory is the device of the file system that holds shared memory without a file
+// on this machine (kernel: shm_mnt in mm/shmem.c); 0 when it is not known.
+func sharedMemory() uint64 {
+	shared.Do(func() {
+		b, err := syscall.Mmap(-1, 0, os.Getpagesize(), syscall.PROT_READ, syscall.MAP_SHARED|syscall.MAP_ANON)
+		if err != nil {
+			return
+		}
+		defer func() { _ = syscall.Munmap(b) }()
+		if v := ownMapping(b); v != nil {
+			shared.device = v.Device
+		}
+	})
+	return shared.device
+}
+
+// ownMapping is the mapping of this process that b lies in, nil when it cannot be read.
+func ownMapping(b []byte) *VMA {
+	own, err := NewFS("/proc").Maps(os.Getpid())
+	if err != nil {
+		return nil
+	}
+	at := addressOf(b)
+	for i := range own {
+		if w := &own[i]; w.Start <= at && at < w.End {
+			return w
+		}
+	}
+	return nil
 }
 
 // NoReserve says that the kernel need not promise memory for the mapping

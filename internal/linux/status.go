@@ -25,6 +25,7 @@ type Status struct {
 	CapEff  uint64 // mask of the effective capabilities (capabilities(7))
 	VmHWM   int64  // bytes
 	VmRSS   int64  // bytes; lags by counters of each thread
+	VmSwap  int64  // bytes, as VmRSS
 }
 
 // Catches says that the process handles the signal.
@@ -91,6 +92,8 @@ func (s *Status) set(name, value string) (err error) {
 		s.VmHWM, err = parseKB([]byte(value))
 	case "VmRSS":
 		s.VmRSS, err = parseKB([]byte(value))
+	case "VmSwap":
+		s.VmSwap, err = parseKB([]byte(value))
 	}
 	return err
 }
