@@ -160,6 +160,11 @@ func comesBackWhole(t *testing.T, fresh Maker) {
 		!reflect.DeepEqual(j.Footprint, Footprint(270<<20)) || !j.FootprintAt.Equal(Now.Add(-time.Minute)) || len(j.Findings) != 2 || !j.Ended.IsZero() || !j.Last.Equal(Now) {
 		t.Errorf("%+v, %v", j, err)
 	}
+	brief := *p
+	brief.Flags = nil
+	if all, err := d.JVMs(t.Context(), history.Filter{Limit: 9, Brief: true}); err != nil || len(all) != 1 || !reflect.DeepEqual(all[0].Process, brief) || all[0].Footprint != nil || all[0].Counters != *c {
+		t.Errorf("%+v, %v", all, err)
+	}
 	if left, ok := j.Headroom(); j.Savable() != 10 || j.Needed() != 280<<20 || left != 232<<20 || !ok || j.LiveSet() != 3 || j.Spark.Peaks[0] != 280<<20 {
 		t.Errorf("%d, %d, %d, %+v", j.Savable(), j.Needed(), left, j.Spark)
 	}
