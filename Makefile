@@ -147,10 +147,13 @@ bench-agent: build
 	$(GO) run ./bench/agent -cache $(TARE_CACHE)
 
 # Whether tare autopsy is right on JVMs that end in many ways, and how old the last
-# footprint is at a kill. Goes on where it stopped. About 15 minutes.
+# footprint is at a kill. Goes on where it stopped: remove docs/results/raw/autopsy.jsonl
+# to measure anew. AUTOPSY='-cells "heap, 50"' makes some ends, and prints what was found.
+# About 15 minutes.
+AUTOPSY ?=
 bench-autopsy: build
 	@scripts/jdks.sh
-	$(GO) run ./bench/autopsy -cache $(TARE_CACHE)
+	$(GO) run ./bench/autopsy -cache $(TARE_CACHE) $(AUTOPSY)
 
 # Whether tare agent and tare serve, each killed at 50 random moments, leave a ring that
 # cannot be read, lose what was written or acknowledged, or keep anything twice. About

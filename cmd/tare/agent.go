@@ -203,6 +203,7 @@ const programBytes = 28 << 20
 
 // runAgent watches until ctx ends, which is how an agent ends in good order.
 func runAgent(ctx context.Context, errs io.Writer, opts agentOptions) error {
+	ready := serviceManager()
 	p, err := opts.parse()
 	if err != nil {
 		return usageError(err)
@@ -254,6 +255,9 @@ func runAgent(ctx context.Context, errs io.Writer, opts agentOptions) error {
 		defer send(ctx, cancel, w, p.hub, opts.interval, errs)()
 	}
 	fmt.Fprintf(errs, "watching the JVMs of this machine; the ledger is %s\n", p.dir)
+	if err := ready(); err != nil {
+		return err
+	}
 	return a.Run(ctx)
 }
 

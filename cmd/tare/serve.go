@@ -137,6 +137,7 @@ func openServeHistory(ctx context.Context, location, ledgerDir string) (*jvmhist
 // runServe serves until ctx ends, which is how a server ends in good order.
 func runServe(ctx context.Context, errs io.Writer, s serve.Settings) (err error) {
 	say := func(err error) { complain(errs, err) }
+	ready := serviceManager()
 	db, err := openServeHistory(ctx, s.History, s.Agent.Ledger)
 	if err != nil {
 		return err
@@ -181,6 +182,9 @@ func runServe(ctx context.Context, errs io.Writer, s serve.Settings) (err error)
 		defer agent()
 	}
 	fmt.Fprintf(errs, "serving at %s://%s; the history is %s\n", scheme, listener.Addr(), db.Location())
+	if err := ready(); err != nil { // the kernel keeps connections waiting until it serves
+		return errors.Join(err, listener.Close())
+	}
 	if err := server.Serve(ctx, listener, s.TLS.Config()); err != nil {
 		return err
 	}
