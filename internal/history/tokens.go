@@ -205,6 +205,13 @@ func (d *DB) Tokens(ctx context.Context) ([]Token, error) {
 	return out, d.failed(rows.Err())
 }
 
+// HasReaders says that there is a token for reading.
+func (d *DB) HasReaders(ctx context.Context) (bool, error) {
+	var n int
+	err := d.queryRow(ctx, "SELECT count(*) FROM (SELECT 1 FROM tokens WHERE kind = ? LIMIT 1) readers", string(Read)).Scan(&n)
+	return n > 0, d.failed(err)
+}
+
 // RemoveToken takes a token back, from the next request on, and with enrolled those of
 // the machines that it enrolled. The error is ErrNotFound where there is none.
 func (d *DB) RemoveToken(ctx context.Context, name string, enrolled bool) error {

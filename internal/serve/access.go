@@ -1,7 +1,6 @@
 package serve
 
 import (
-	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -142,7 +141,7 @@ func (s *Server) mayRead(r *http.Request) error {
 		}
 	}
 	if s.cfg.Local && !proxied(r) && len(s.cfg.Hosts) == 0 {
-		closed, err := s.needsToken(ctx)
+		closed, err := s.cfg.History.HasReaders(ctx)
 		if err != nil || !closed {
 			return err
 		}
@@ -159,17 +158,6 @@ func proxied(r *http.Request) bool {
 		}
 	}
 	return false
-}
-
-// needsToken says that a token for reading was made.
-func (s *Server) needsToken(ctx context.Context) (bool, error) {
-	all, err := s.cfg.History.Tokens(ctx)
-	for _, t := range all {
-		if t.Kind == history.Read {
-			return true, err
-		}
-	}
-	return false, err
 }
 
 // reading lets through who may read.

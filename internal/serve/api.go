@@ -290,7 +290,7 @@ func (s *Server) findings(r *http.Request) (any, error) {
 
 // status is what the dashboard must know of the server.
 func (s *Server) status(r *http.Request) (any, error) {
-	closed, err := s.needsToken(r.Context())
+	closed, err := s.cfg.History.HasReaders(r.Context())
 	return map[string]any{"version": s.cfg.Version, "now": s.cfg.Now().UTC(), "login": closed || !s.cfg.Local, "fits": s.cfg.Fits != nil}, err
 }
 
