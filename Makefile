@@ -13,7 +13,7 @@ STATICCHECK  := honnef.co/go/tools/cmd/staticcheck@v0.8.1
 .NOTPARALLEL:
 
 .PHONY: build image man setup-build setup-test test test-java test-go check lint fmt demo fuzz \
-  bench bench-fresh bench-truth bench-hostile bench-weigh bench-cost bench-agent bench-autopsy bench-serve \
+  bench bench-fresh bench-truth bench-hostile bench-weigh bench-cost bench-agent bench-agent-kills bench-autopsy bench-serve \
   bench-verdicts bench-demo bench-options bench-exec bench-peers bench-images bench-fit bench-fit-record \
   bench-check bench-levers bench-kills bench-jmh bench-caches bench-release experiments experiments-full \
   release site kubernetes-manifests test-chart clean FORCE
@@ -147,10 +147,22 @@ bench-agent: build
 	$(GO) run ./bench/agent -cache $(TARE_CACHE)
 
 # Whether tare autopsy is right on JVMs that end in many ways, and how old the last
-# footprint is at a kill. Goes on where it stopped. About 15 minutes.
+# footprint is at a kill. Goes on where it stopped: remove docs/results/raw/autopsy.jsonl
+# to measure anew. AUTOPSY='-cells "heap, 50"' makes some ends, and prints what was found.
+# About 15 minutes.
+AUTOPSY ?=
 bench-autopsy: build
 	@scripts/jdks.sh
-	$(GO) run ./bench/autopsy -cache $(TARE_CACHE)
+	$(GO) run ./bench/autopsy -cache $(TARE_CACHE) $(AUTOPSY)
+
+# Whether tare agent and tare serve, each killed at 50 random moments, leave a ring that
+# cannot be read, lose what was written or acknowledged, or keep anything twice. About
+# eight minutes.
+bench-agent-kills: build
+	@scripts/setup.sh build test
+	@scripts/jdks.sh
+	$(GO) test ./cmd/tare -count=1 -timeout 20m -run TestAgentAndServeSurviveKills -agent.kills 50 -agent.kills.out $(CURDIR)/docs/results/agent-kills.md
+	$(GO) test ./internal/serve -count=1 -timeout 20m -run TestKillsLoseNothing -serve.kills 50 -serve.kills.out $(CURDIR)/docs/results/serve-kills.md
 
 # What tare serve takes for a thousand JVMs, and how fast it answers, on both
 # databases. About five minutes.

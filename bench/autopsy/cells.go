@@ -35,6 +35,14 @@ const (
 
 var rates = []int{5, 50, 200, 1000}
 
+// limitAt is the limit of what grows at a rate.
+func limitAt(rate int) int64 {
+	if rate < 50 {
+		return small
+	}
+	return limit
+}
+
 // kinds are what grows, what the holder is told, and the account that should be named.
 var kinds = []struct {
 	name string
@@ -52,10 +60,7 @@ var kinds = []struct {
 func cells() []cell {
 	var all []cell
 	for _, rate := range rates {
-		size := int64(limit)
-		if rate < 50 {
-			size = small
-		}
+		size := limitAt(rate)
 		for _, k := range kinds {
 			c := cell{name: fmt.Sprintf("%s, %d MiB/s", k.name, rate), options: []string{"-Xmx2g", "-XX:MaxDirectMemorySize=4g"}, threads: 1, take: k.take(rate * 1024 / 10), rate: rate, grew: k.grew}
 			own, parent := c, c
@@ -64,9 +69,14 @@ func cells() []cell {
 			all = append(all, own, parent)
 		}
 	}
-	for _, rate := range []int{50, 200} {
-		all = append(all, cell{name: fmt.Sprintf("stacks, %d MiB/s, own limit", rate), options: []string{"-Xmx32m", "-Xss16m"}, threads: 32, own: limit,
-			take: fmt.Sprint("stacks ", rate*1024/10/32), rate: rate, want: autopsy.ContainerLimit, grew: autopsy.Account(footprint.ThreadStacks)})
+	for _, rate := range rates {
+		c := cell{name: fmt.Sprintf("stacks, %d MiB/s, own limit", rate), options: []string{"-Xmx32m", "-Xss16m"}, threads: 32, own: limitAt(rate),
+			take: fmt.Sprint("stacks ", rate*1024/10/32), rate: rate, want: autopsy.ContainerLimit, grew: autopsy.Account(footprint.ThreadStacks)}
+		all = append(all, c)
+		if rate >= 50 && rate < 1000 {
+			c.name, c.own, c.parent, c.want = fmt.Sprintf("stacks, %d MiB/s, parent's limit", rate), 0, limitAt(rate), autopsy.ParentLimit
+			all = append(all, c)
+		}
 	}
 	return append(all, others()...)
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -43,14 +44,22 @@ type outcome struct {
 	Age  float64 `json:"age"`
 	Seen float64 `json:"seen"`
 	Load string  `json:"load"`
+	// Budget is the agent's.
+	Budget string `json:"budget,omitempty"`
 }
 
 func main() {
 	cache := flag.String("cache", os.Getenv("TARE_CACHE"), "folder that holds jdks")
 	jdk := flag.String("jdk", "17", "JDK of the JVMs")
 	budget := flag.String("budget", "1%", "of the agent: more where the machine has many other JVMs, which it watches as well")
+	some := flag.String("cells", "", "regular expression: make only these ends, and print what was found of them")
 	flag.Parse()
-	if err := run(filepath.Join(*cache, "jdks", *jdk, "bin", "java"), *budget); err != nil {
+	java := filepath.Join(*cache, "jdks", *jdk, "bin", "java")
+	measure := run
+	if *some != "" {
+		measure = func(java, budget string) error { return trySome(java, budget, *some) }
+	}
+	if err := measure(java, *budget); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
@@ -61,7 +70,9 @@ func run(java, budget string) error {
 	kept, err := records.Open(raw, func(line []byte) error {
 		var o outcome
 		err := json.Unmarshal(line, &o)
-		done[o.Cell] = o
+		if o.Budget == budget { // of another agent it is another figure
+			done[o.Cell] = o
+		}
 		return err
 	})
 	if err != nil {
@@ -81,20 +92,46 @@ func run(java, budget string) error {
 	return results.Write("autopsy", "Why JVMs ended, as made and as found", "make bench-autopsy", text(done, budget))
 }
 
+// trySome makes the ends whose name matches.
+func trySome(java, budget, some string) error {
+	wanted, err := regexp.Compile(some)
+	if err != nil {
+		return fmt.Errorf("-cells: %w", err)
+	}
+	for _, c := range cells() {
+		if !wanted.MatchString(c.name) {
+			continue
+		}
+		if _, err := tell(java, budget, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // makeAll makes the ends that are left.
 func makeAll(java, budget string, left []cell, done map[string]outcome, kept *records.File) error {
 	for _, c := range left {
-		o, err := watched(java, budget, c)
+		o, err := tell(java, budget, c)
 		if err != nil {
-			return fmt.Errorf("%s: %w", c.name, err)
+			return err
 		}
-		fmt.Fprintf(os.Stderr, "%-45s %-20s %-9s grew %-15s %.2f s, %.0f %%\n", c.name, o.Verdict, o.Sure, o.Grew, o.Age, 100*o.Seen)
 		if err := kept.Append(o); err != nil {
 			return err
 		}
 		done[c.name] = o
 	}
 	return nil
+}
+
+// tell makes one end, and says what was found.
+func tell(java, budget string, c cell) (outcome, error) {
+	o, err := watched(java, budget, c)
+	if err != nil {
+		return o, fmt.Errorf("%s: %w", c.name, err)
+	}
+	fmt.Fprintf(os.Stderr, "%-45s %-20s %-9s grew %-15s %.2f s, %.0f %%\n", c.name, o.Verdict, o.Sure, o.Grew, o.Age, 100*o.Seen)
+	return o, nil
 }
 
 // watched makes one end beside an agent of its own: one with its defaults has a minute's
@@ -111,6 +148,7 @@ func watched(java, budget string, c cell) (o outcome, err error) {
 		return o, err
 	}
 	o, err = one(java, dir, c)
+	o.Budget = budget
 	return o, errors.Join(err, agent.Process.Signal(unix.SIGTERM), agent.Wait())
 }
 

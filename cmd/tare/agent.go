@@ -35,6 +35,8 @@ type agentOptions struct {
 	interval, weigh, during               time.Duration
 	// to is the hub's address, tokenFile and caFile what is needed for it.
 	to, tokenFile, caFile string
+	// enrolFile and name are for a machine that the hub does not know yet.
+	enrolFile, name string
 }
 
 func newAgentCommand() *cobra.Command {
@@ -52,7 +54,8 @@ not fit is put off. It runs until SIGTERM or an interrupt, and then exits with
 code 0. To see the JVMs of other users and of containers it must be root.`,
 		Example: `  tare agent
   tare agent --budget 0.5% --ledger /var/lib/tare/ledger --metrics 127.0.0.1:9274
-  tare agent --to https://hub:9275 --token-file /etc/tare/token`,
+  tare agent --to https://hub:9275 --token-file /etc/tare/token
+  tare agent --to https://hub:9275 --token-file /var/lib/tare/token --enrol-file /etc/tare/enrol`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return runAgent(cmd.Context(), cmd.ErrOrStderr(), opts)
@@ -68,6 +71,8 @@ code 0. To see the JVMs of other users and of containers it must be root.`,
 	f.StringVar(&opts.metrics, "metrics", "", "serve the agent's own metrics at this `address` of the loopback, such as 127.0.0.1:9274")
 	f.StringVar(&opts.to, "to", "", "send the ledger to the hub (tare serve) at this `URL`, such as https://hub:9275")
 	f.StringVar(&opts.tokenFile, "token-file", "", "`file` with the hub's token for this machine")
+	f.StringVar(&opts.enrolFile, "enrol-file", "", "`file` with a token that enrols: while --token-file is missing, the hub is asked to take up this machine, whose token is kept there")
+	f.StringVar(&opts.name, "name", "", "`name` of this machine for --enrol-file (default: the host's)")
 	f.StringVar(&opts.caFile, "ca", "", "PEM `file` with the certificates that the hub's is signed with (default: the system's)")
 	f.StringVar(&opts.node, "kubernetes-node", "", "`name` of this node of a Kubernetes cluster: its API server is asked for the names of pods")
 	f.StringVar(&opts.serve, "serve", "", "answer kubectl tare, and serve the metrics, by HTTPS at this `address`, such as :9276")
@@ -84,8 +89,8 @@ type parsed struct {
 	dir          string
 	size, memory int64
 	share        float64
-	hub          *collect.Client // nil without one
-	token        string          // that --serve asks for
+	hub          collect.Sink // nil without one
+	token        string       // that --serve asks for
 }
 
 func (o agentOptions) parse() (p parsed, err error) {
@@ -129,30 +134,56 @@ func (o agentOptions) parse() (p parsed, err error) {
 const maxTokenFile = 4096
 
 // hub is the hub that the ledger is sent to; nil without one.
-func (o agentOptions) hub() (*collect.Client, error) {
-	if o.to == "" {
-		if o.tokenFile != "" || o.caFile != "" {
-			return nil, errors.New("--token-file and --ca are for --to URL")
-		}
+func (o agentOptions) hub() (collect.Sink, error) {
+	switch {
+	case o.to == "" && (o.tokenFile != "" || o.caFile != "" || o.enrolFile != ""):
+		return nil, errors.New("--token-file, --enrol-file and --ca are for --to URL")
+	case o.name != "" && o.enrolFile == "":
+		return nil, errors.New("--name is for --enrol-file: a token has a name already")
+	case o.to == "":
 		return nil, nil
-	}
-	if o.tokenFile == "" {
+	case o.tokenFile == "":
 		return nil, errors.New("--to needs --token-file FILE: make a token on the hub with tare serve token add NAME --write")
 	}
-	f, err := os.Open(o.tokenFile)
+	if o.enrolFile != "" {
+		return o.enroller()
+	}
+	token, err := readToken(o.tokenFile)
 	if err != nil {
 		return nil, fmt.Errorf("--token-file: %w", err)
 	}
-	defer f.Close()
-	token, err := io.ReadAll(io.LimitReader(f, maxTokenFile))
-	if err != nil {
-		return nil, fmt.Errorf("--token-file: %w", err)
-	}
-	hub, err := collect.NewClient(o.to, strings.TrimSpace(string(token)), o.caFile)
+	hub, err := collect.NewClient(o.to, token, o.caFile)
 	if err != nil {
 		return nil, fmt.Errorf("--to: %w", err)
 	}
 	return hub, nil
+}
+
+// enroller is the hub, which is to take up this machine unless it has.
+func (o agentOptions) enroller() (collect.Sink, error) {
+	name := o.name
+	if name == "" {
+		var err error
+		if name, err = os.Hostname(); err != nil {
+			return nil, fmt.Errorf("name of this host: %w: give one with --name", err)
+		}
+	}
+	hub, err := collect.NewEnroller(o.to, o.caFile, collect.Enrolment{Machine: name, File: o.tokenFile, Secret: func() (string, error) { return readToken(o.enrolFile) }})
+	if err != nil {
+		return nil, fmt.Errorf("--to with --enrol-file: %w", err)
+	}
+	return hub, nil
+}
+
+// readToken reads the file of a token.
+func readToken(file string) (string, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	token, err := io.ReadAll(io.LimitReader(f, maxTokenFile))
+	return strings.TrimSpace(string(token)), err
 }
 
 func sizeFlag(name, text string, least int64) (int64, error) {
@@ -172,6 +203,7 @@ const programBytes = 28 << 20
 
 // runAgent watches until ctx ends, which is how an agent ends in good order.
 func runAgent(ctx context.Context, errs io.Writer, opts agentOptions) error {
+	ready := serviceManager()
 	p, err := opts.parse()
 	if err != nil {
 		return usageError(err)
@@ -223,6 +255,9 @@ func runAgent(ctx context.Context, errs io.Writer, opts agentOptions) error {
 		defer send(ctx, cancel, w, p.hub, opts.interval, errs)()
 	}
 	fmt.Fprintf(errs, "watching the JVMs of this machine; the ledger is %s\n", p.dir)
+	if err := ready(); err != nil {
+		return err
+	}
 	return a.Run(ctx)
 }
 
@@ -279,7 +314,7 @@ func examiner(dir string) func(ledger.ID) (*ledger.Autopsy, error) {
 }
 
 // send sends the ledger until stop is called, when it sends what is left.
-func send(ctx context.Context, cancel func(), w *ledger.Writer, hub *collect.Client, interval time.Duration, errs io.Writer) (stop func()) {
+func send(ctx context.Context, cancel func(), w *ledger.Writer, hub collect.Sink, interval time.Duration, errs io.Writer) (stop func()) {
 	clock := agent.MachineClock()
 	boot, err := linux.NewFS("/proc").BootID()
 	if err != nil {

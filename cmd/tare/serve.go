@@ -137,6 +137,7 @@ func openServeHistory(ctx context.Context, location, ledgerDir string) (*jvmhist
 // runServe serves until ctx ends, which is how a server ends in good order.
 func runServe(ctx context.Context, errs io.Writer, s serve.Settings) (err error) {
 	say := func(err error) { complain(errs, err) }
+	ready := serviceManager()
 	db, err := openServeHistory(ctx, s.History, s.Agent.Ledger)
 	if err != nil {
 		return err
@@ -181,6 +182,9 @@ func runServe(ctx context.Context, errs io.Writer, s serve.Settings) (err error)
 		defer agent()
 	}
 	fmt.Fprintf(errs, "serving at %s://%s; the history is %s\n", scheme, listener.Addr(), db.Location())
+	if err := ready(); err != nil { // the kernel keeps connections waiting until it serves
+		return errors.Join(err, listener.Close())
+	}
 	if err := server.Serve(ctx, listener, s.TLS.Config()); err != nil {
 		return err
 	}
@@ -329,23 +333,25 @@ func withServeHistory(ctx context.Context, location string, f func(*jvmhistory.D
 func newServeTokenCommand() *cobra.Command {
 	var location string
 	cmd := &cobra.Command{Use: "token", Short: "Tokens, by which people, scrapers and agents come in", Args: noArgs}
-	var write bool
+	var o tokenOptions
 	add := &cobra.Command{
 		Use:   "add NAME",
 		Short: "Make a token, and print it once",
 		Long: `Add makes a token and prints it; only its hash is kept. One for reading is for
 browsers (the login asks for it) and scrapers. With --write it is for the agent of one
-machine, which NAME names: it writes that machine's rows and reads nothing.`,
+machine, which NAME names: it writes that machine's rows and reads nothing. With --enrol
+it is for many agents (tare agent --enrol-file): each gets a token for its own machine,
+and with this one they can do nothing else.`,
 		Example: `  tare serve token add grafana
-  tare serve token add web-1 --write`,
+  tare serve token add web-1 --write
+  tare serve token add fleet --enrol --machines 200 --for 24h`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			kind := jvmhistory.Read
-			if write {
-				kind = jvmhistory.Write
+			if err := o.check(cmd); err != nil {
+				return usageError(err)
 			}
 			return withServeHistory(cmd.Context(), location, func(db *jvmhistory.DB) error {
-				secret, err := db.AddToken(cmd.Context(), args[0], kind, time.Now())
+				secret, err := o.add(cmd.Context(), db, args[0], time.Now())
 				if err == nil {
 					_, err = fmt.Fprintln(cmd.OutOrStdout(), secret)
 				}
@@ -353,26 +359,87 @@ machine, which NAME names: it writes that machine's rows and reads nothing.`,
 			})
 		},
 	}
-	add.Flags().BoolVar(&write, "write", false, "for the agent of the machine NAME")
+	add.Flags().BoolVar(&o.write, "write", false, "for the agent of the machine NAME")
+	add.Flags().BoolVar(&o.enrol, "enrol", false, "for agents that get a token each with it")
+	add.Flags().IntVar(&o.machines, "machines", 1000, "machines that --enrol enrols at most")
+	add.Flags().DurationVar(&o.during, "for", 24*time.Hour, "time in which --enrol enrols; 0 is without an end")
 	list := &cobra.Command{
 		Use: "list", Short: "The tokens that there are", Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return withServeHistory(cmd.Context(), location, func(db *jvmhistory.DB) error {
 				all, err := db.Tokens(cmd.Context())
 				for _, t := range all {
-					fmt.Fprintf(cmd.OutOrStdout(), "%-5s  %s  %s\n", t.Kind, t.Made.Format(time.RFC3339), t.Name)
+					fmt.Fprintf(cmd.OutOrStdout(), "%-5s  %s  %s%s\n", t.Kind, t.Made.Format(time.RFC3339), t.Name, enrolment(t, all))
 				}
 				return err
 			})
 		},
 	}
+	var enrolled bool
 	remove := &cobra.Command{
 		Use: "remove NAME", Short: "Take a token back, at once", Args: cobra.ExactArgs(1),
+		Long: `Remove takes a token back, from the next request on. Machines that were enrolled with
+it keep their own, unless --enrolled takes those back too.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return withServeHistory(cmd.Context(), location, func(db *jvmhistory.DB) error { return db.RemoveToken(cmd.Context(), args[0]) })
+			return withServeHistory(cmd.Context(), location, func(db *jvmhistory.DB) error {
+				return db.RemoveToken(cmd.Context(), args[0], enrolled)
+			})
 		},
 	}
+	remove.Flags().BoolVar(&enrolled, "enrolled", false, "and those of all machines that were enrolled with it")
 	cmd.PersistentFlags().StringVar(&location, "history", "", historyHelp)
 	cmd.AddCommand(add, list, remove)
 	return cmd
+}
+
+// tokenOptions say what a new token is for.
+type tokenOptions struct {
+	write, enrol bool
+	machines     int
+	during       time.Duration
+}
+
+func (o tokenOptions) check(cmd *cobra.Command) error {
+	given := cmd.Flags().Changed
+	switch {
+	case o.write && o.enrol:
+		return errors.New("--write is for one machine, --enrol for many: give one of them")
+	case !o.enrol && (given("machines") || given("for")):
+		return errors.New("--machines and --for are for --enrol")
+	case o.during < 0:
+		return fmt.Errorf("--for %s is less than 0", o.during)
+	}
+	return nil
+}
+
+// add makes the token.
+func (o tokenOptions) add(ctx context.Context, db *jvmhistory.DB, name string, now time.Time) (string, error) {
+	switch {
+	case o.enrol:
+		var expires time.Time
+		if o.during > 0 {
+			expires = now.Add(o.during)
+		}
+		return db.AddEnrolment(ctx, name, o.machines, expires, now)
+	case o.write:
+		return db.AddToken(ctx, name, jvmhistory.Write, now)
+	}
+	return db.AddToken(ctx, name, jvmhistory.Read, now)
+}
+
+// enrolment says how far a token has enrolled, or by which one of all it was.
+func enrolment(t jvmhistory.Token, all []jvmhistory.Token) string {
+	if t.Kind == jvmhistory.Enrol {
+		until := ""
+		if !t.Expires.IsZero() {
+			until = ", until " + t.Expires.Format(time.RFC3339)
+		}
+		return fmt.Sprintf("  %d of %d machines%s", t.Enrolled, t.Machines, until)
+	}
+	for _, by := range all {
+		if by.ID == t.By {
+			return "  enrolled with " + by.Name
+		}
+	}
+	return ""
 }

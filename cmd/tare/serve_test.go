@@ -50,7 +50,9 @@ func TestServeUsage(t *testing.T) {
 	for _, c := range []struct{ args, want string }{
 		{"serve --listen 0.0.0.0:1", "beyond this machine"}, {"serve --tls-cert x", "give both"},
 		{"agent --to http://hub:1 --token-file " + file, "not sent in the clear"}, {"agent --to ftp://x --token-file " + file, "no address of a hub"},
-		{"agent --to https://hub:1", "--token-file"}, {"agent --ca x", "are for --to"}, {"agent --to https://hub:1 --token-file " + dir + "/none", "no such file"},
+		{"agent --to https://hub:1", "--token-file"}, {"agent --ca x", "are for --to"}, {"agent --enrol-file x", "are for --to"}, {"agent --to https://hub:1 --token-file x --name y", "is for --enrol-file"},
+		{"agent --to https://hub:1 --token-file " + dir + "/none --enrol-file " + dir + "/none", "no such file"}, {"serve token add x --write --enrol", "one of them"}, {"serve token add x --for 1h", "are for --enrol"},
+		{"serve token add x --enrol --for -1h", "less than 0"}, {"agent --to https://hub:1 --token-file " + dir + "/none", "no such file"},
 	} {
 		if code, _, errs := tareRun(t, strings.Fields(c.args)...); code != exitUsage || !strings.Contains(errs, c.want) {
 			t.Errorf("%s: %d, %s", c.args, code, errs)
@@ -103,6 +105,21 @@ func TestServe(t *testing.T) {
 		t.Errorf("%d, %s", code, said)
 	}
 	awaitFootprint(t, url, service.PID(), "web-2")
+	// A third machine has no token, and one that enrols.
+	if code, token, said = tareRun(t, "serve", "token", "add", "fleet", "--enrol", "--machines", "5", "--history", db); code != exitOK {
+		t.Fatal(said)
+	}
+	if err := os.WriteFile(file, []byte(token), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, _, said = tareRun(t, "agent", "--to", url, "--token-file", filepath.Join(dir, "own"), "--enrol-file", file, "--name", "web-3", "--ledger", filepath.Join(dir, "third"), "--interval", "1s", "--budget", "100%", "--for", "8s")
+	if code != exitOK || strings.Contains(said, "hub") {
+		t.Errorf("%d, %s", code, said)
+	}
+	awaitFootprint(t, url, service.PID(), "web-3")
+	if code, out, _ := tareRun(t, "serve", "token", "list", "--history", db); code != exitOK || !strings.Contains(out, "fleet  1 of 5 machines, until ") || !strings.Contains(out, "web-3  enrolled with fleet\n") {
+		t.Errorf("%d, %s", code, out)
+	}
 	copied := filepath.Join(dir, "copy.db")
 	if code, _, said := tareRun(t, "serve", "backup", copied, "--history", db); code != exitOK {
 		t.Error(said)

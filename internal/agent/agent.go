@@ -143,6 +143,11 @@ func (a *Agent) rung() <-chan int {
 
 // rouse has the agent glance at a JVM at once, or tell its end.
 func (a *Agent) rouse(pid int) {
+	up, stalled := a.cfg.Clock.Uptime(), a.alarms.stalled(pid)
+	if pid == wholeMachine {
+		a.pressMachine(up)
+		return
+	}
 	j := a.jvms[pid]
 	if j == nil {
 		return
@@ -152,7 +157,10 @@ func (a *Agent) rouse(pid int) {
 		a.end(j)
 		return
 	}
-	j.glance = min(j.glance, a.cfg.Clock.Uptime())
+	j.glance = min(j.glance, up)
+	if stalled {
+		a.press(j, up)
+	}
 }
 
 // alarm sets the alarm of a JVM, where the kernel gives one, and again when its
@@ -406,7 +414,16 @@ func (a *Agent) consider(j *jvm, up time.Duration) {
 		}
 		return
 	}
-	if j.want != ledger.LastLook && j.worth(left, up) && a.volume.take(up, c.Usage) {
+	if j.worth(left, up) {
+		a.lastLook(j, left, up)
+	}
+}
+
+// lastLook has a JVM with so much headroom weighed as soon as it can be, if the volume of
+// last looks allows it.
+func (a *Agent) lastLook(j *jvm, left int64, up time.Duration) {
+	c := &j.counters
+	if j.want != ledger.LastLook && a.volume.take(up, max(c.Usage, c.Resident)) {
 		j.looked(left, up)
 		j.want = ledger.LastLook
 	}

@@ -359,3 +359,43 @@ func TestYoungIsWeighed(t *testing.T) {
 		t.Errorf("%d looks and %d tries in its first 44 seconds", looks, tries)
 	}
 }
+
+// While the machine waits for memory and has little left, the heaviest JVMs are weighed,
+// and the less often the longer that lasts.
+func TestMachineIsPressed(t *testing.T) {
+	m := newMachine(t)
+	for pid := 7; pid < 12; pid++ {
+		m.process(pid, 100, libjvm)
+		m.file(fmt.Sprintf("%d/status", pid), fmt.Sprintf("Name:\tjava\nState:\tS (sleeping)\nUid:\t0\t0\t0\t0\nGid:\t0\t0\t0\t0\nNSpid:\t%d\nVmRSS:\t%d kB\nThreads:\t3\n", pid, 1000*pid))
+	}
+	m.pass(15 * time.Second)
+	m.agent.alarms = &alarms{stalls: map[int]bool{}}
+	wanted := func(available int) (pids []int) {
+		m.file("meminfo", fmt.Sprintf("MemTotal: 1000 kB\nMemAvailable: %d kB\n", available))
+		m.agent.rouse(wholeMachine)
+		for pid, j := range m.agent.jvms {
+			if j.want == ledger.LastLook {
+				pids = append(pids, pid)
+			}
+			j.want = ""
+		}
+		slices.Sort(pids)
+		return pids
+	}
+	if got := wanted(500); got != nil {
+		t.Errorf("with half of the memory left: %v", got)
+	}
+	if got := wanted(50); !slices.Equal(got, []int{9, 10, 11}) {
+		t.Errorf("with little left: %v", got)
+	}
+	looks := 0
+	for range 10 * 60 {
+		m.clock.up += time.Second
+		if wanted(50) != nil {
+			looks++
+		}
+	}
+	if looks < 10 || looks > 20 {
+		t.Errorf("%d looks in ten minutes of pressure", looks)
+	}
+}

@@ -1,10 +1,13 @@
 package agent
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -18,7 +21,9 @@ import (
 // glances are made for. On cgroup v1 a group rings when it passes nine tenths of its
 // limit (Documentation/admin-guide/cgroup-v1/memory.rst, sections 9 and 10), on v2
 // when it reached the limit (memory.events of
-// Documentation/admin-guide/cgroup-v2.rst).
+// Documentation/admin-guide/cgroup-v2.rst), and when it waits for memory
+// (memory.pressure there, triggers of Documentation/accounting/psi.rst). The machine
+// rings when any of its processes wait for memory.
 type alarms struct {
 	epoll int
 	proc  linux.FS
@@ -27,6 +32,11 @@ type alarms struct {
 	mu    sync.Mutex
 	bells map[int]bell // by descriptor
 	exits map[int]linux.Exit
+	// stalls are the processes whose group has waited for memory since somebody asked.
+	stalls map[int]bool
+
+	// machine bounds what the pressure of the whole machine makes the agent do.
+	machine pause
 }
 
 // bell is what a descriptor rings for.
@@ -42,6 +52,7 @@ type bellKind int
 const (
 	threshold bellKind = iota // an eventfd of cgroup v1
 	events                    // memory.events of cgroup v2
+	pressure                  // a trigger of memory.pressure
 	ending                    // a pidfd
 	closing                   // an eventfd that ends the listening
 )
@@ -49,14 +60,25 @@ const (
 // alarmAt are the shares of the limit that ring.
 var alarmAt = []float64{0.9, 0.97}
 
+const (
+	// wholeMachine is the process id of the machine's own alarm.
+	wholeMachine = 0
+	// stallTrigger rings when some process has waited for memory for a tenth of two
+	// seconds, in microseconds. The kernel lets those without CAP_SYS_RESOURCE choose
+	// multiples of two seconds alone, since Linux 6.5.
+	stallTrigger = "some 200000 2000000"
+)
+
 // newAlarms makes alarms, of which none is set.
 func newAlarms(proc linux.FS) (*alarms, error) {
 	epoll, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err != nil {
 		return nil, fmt.Errorf("epoll: %w", err)
 	}
-	a := &alarms{epoll: epoll, proc: proc, ring: make(chan int, 64), bells: map[int]bell{}, exits: map[int]linux.Exit{}}
+	a := &alarms{epoll: epoll, proc: proc, ring: make(chan int, 64), bells: map[int]bell{}, exits: map[int]linux.Exit{}, stalls: map[int]bool{}}
 	go a.listen()
+	// Without it, a kernel that keeps no pressure, JVMs without a limit have no alarm.
+	_, _ = a.setPressure(wholeMachine, filepath.Join(proc.Root(), "pressure", "memory"))
 	return a, nil
 }
 
@@ -110,6 +132,8 @@ func (a *alarms) answer(fd int, b bell) {
 	switch b.kind {
 	case events:
 		_, _ = unix.Pread(fd, some[:], 0)
+	case pressure: // the kernel rings once for each of its windows
+		a.stalls[b.pid] = true
 	case ending: // at once: its parent may wait for it at any moment
 		if _, told := a.exits[b.pid]; told {
 			return
@@ -151,6 +175,42 @@ func (a *alarms) setEnd(pid int, birth linux.Birth) (unset func(), err error) {
 	return a.add(fd, unix.EPOLLIN|unix.EPOLLONESHOT, bell{pid, ending, birth})
 }
 
+// stalled says whether the group of a process, or the machine, has waited for memory
+// since this was asked last.
+func (a *alarms) stalled(pid int) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	rang := a.stalls[pid]
+	delete(a.stalls, pid)
+	return rang
+}
+
+// setPressure rings when what a file of pressure tells of has waited for memory.
+func (a *alarms) setPressure(pid int, file string) (unset func(), err error) {
+	fd, err := unix.Open(file, unix.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := unix.Write(fd, []byte(stallTrigger)); err != nil {
+		unix.Close(fd)
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return a.add(fd, unix.EPOLLPRI, bell{pid: pid, kind: pressure})
+}
+
+// setV2 rings for a group of cgroup v2: at its limit, and when it waits for memory.
+func (a *alarms) setV2(pid int, g linux.MemoryGroup) (unset func(), err error) {
+	unsetEvents, err := a.setEvents(pid, g)
+	if err != nil {
+		return nil, err
+	}
+	unsetPressure, err := a.setPressure(pid, filepath.Join(g.Dir, "memory.pressure"))
+	if err != nil {
+		return unsetEvents, nil // the kernel keeps none, or tells no one
+	}
+	return func() { unsetEvents(); unsetPressure() }, nil
+}
+
 // setEvents rings when a group of cgroup v2 reached its limit, or lost a process.
 func (a *alarms) setEvents(pid int, g linux.MemoryGroup) (unset func(), err error) {
 	fd, err := unix.Open(filepath.Join(g.Dir, "memory.events"), unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
@@ -165,7 +225,7 @@ func (a *alarms) setEvents(pid int, g linux.MemoryGroup) (unset func(), err erro
 // set sets the alarm of a process for its group. It returns how it is taken back.
 func (a *alarms) set(pid int, g linux.MemoryGroup, limit int64) (unset func(), err error) {
 	if g.Version == 2 {
-		return a.setEvents(pid, g)
+		return a.setV2(pid, g)
 	}
 	usage, err := os.Open(filepath.Join(g.Dir, "memory.usage_in_bytes"))
 	if err != nil {
@@ -213,6 +273,7 @@ func (a *alarms) add(fd int, what uint32, b bell) (unset func(), err error) {
 func (a *alarms) remove(fd int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	delete(a.stalls, a.bells[fd].pid)
 	delete(a.bells, fd)
 	unix.Close(fd)
 }
@@ -228,4 +289,51 @@ func (a *alarms) close() {
 	}
 	one := [8]byte{1}
 	_, _ = unix.Write(fd, one[:])
+}
+
+// pause keeps what pressure causes apart: for as long as there is some, the time to the
+// next doubles, up to longestCalm.
+type pause struct{ last, wait time.Duration }
+
+// over says whether it is time again, and begins the next pause.
+func (p *pause) over(up time.Duration) bool {
+	switch since := up - p.last; {
+	case p.wait == 0 || since > 2*longestCalm:
+		p.wait = shortestCalm
+	case since < p.wait:
+		return false
+	default:
+		p.wait = min(2*p.wait, longestCalm)
+	}
+	p.last = up
+	return true
+}
+
+const (
+	// scarce is the share of the machine's memory below which it is the machine that
+	// runs out, and not a group on it.
+	scarce = 0.1
+	// heaviest is how many JVMs are weighed then: the kernel kills one of the largest.
+	heaviest = 3
+)
+
+// press has a JVM weighed whose group waits for memory, however much the kernel could
+// still drop: what waits uses what would be dropped.
+func (a *Agent) press(j *jvm, up time.Duration) {
+	if j.pressed.over(up) {
+		a.lastLook(j, headroom(&j.counters), up)
+	}
+}
+
+// pressMachine has the heaviest JVMs weighed while the machine waits for memory and has
+// little left.
+func (a *Agent) pressMachine(up time.Duration) {
+	m, err := a.cfg.Proc.MemInfo()
+	if err != nil || float64(m.Available) > scarce*float64(m.Total) || !a.alarms.machine.over(up) {
+		return
+	}
+	all := slices.SortedFunc(maps.Values(a.jvms), func(x, y *jvm) int { return cmp.Compare(y.counters.Resident, x.counters.Resident) })
+	for _, j := range all[:min(len(all), heaviest)] {
+		a.press(j, up)
+	}
 }

@@ -49,6 +49,7 @@ type jvm struct {
 	lastLook, calm time.Duration
 	left           int64
 	waited         int
+	pressed        pause // between two that pressure has made
 }
 
 // due is when it is to be read again.

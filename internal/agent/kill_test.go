@@ -141,8 +141,10 @@ func TestAlarm(t *testing.T) {
 	unset()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if len(a.bells) != 0 {
-		t.Errorf("%v are still set", a.bells)
+	for _, b := range a.bells {
+		if b.pid == h.PID() {
+			t.Errorf("%v is still set", b)
+		}
 	}
 }
 
@@ -173,6 +175,65 @@ func TestAlarmOfEvents(t *testing.T) {
 	polltest.Until(t, "the alarm", func() bool { return len(a.ring) > 0 })
 	if pid := <-a.ring; pid != h.PID() {
 		t.Errorf("it rang for %d", pid)
+	}
+}
+
+// On cgroup v2 a JVM whose group waits for memory, far below its limit, is weighed at
+// once, and not again a moment later.
+func TestAlarmOfPressure(t *testing.T) {
+	alone.Uses(t, "a JVM")
+	const high = 96 << 20
+	group := grouptest.Limited(t, "", 1<<30)
+	if _, err := os.Stat(filepath.Join(group, "memory.pressure")); err != nil {
+		t.Skip("needs cgroup v2 and a kernel that keeps pressure")
+	}
+	// Beyond memory.high the kernel keeps the group waiting, and kills nobody.
+	if err := os.WriteFile(filepath.Join(group, "memory.high"), fmt.Append(nil, high), 0); err != nil {
+		t.Fatal(err)
+	}
+	w, err := ledger.Create(t.TempDir(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	proc := linux.NewFS("/proc")
+	clock := &clock{up: machineClock{}.Uptime() + time.Minute} // the JVM is not new
+	a, err := New(Config{Proc: proc, Ledger: w, Interval: 10 * time.Second, WeighEvery: time.Hour, Share: 0.01, Clock: clock, Say: func(err error) { t.Error(err) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a.alarms, err = newAlarms(proc); err != nil {
+		t.Fatal(err)
+	}
+	defer a.alarms.close()
+	h := jvmtest.StartHolderFrom(t, grouptest.Enter(group), jvmtest.Java(t, 17), []string{"-Xmx16m", "-XX:MaxDirectMemorySize=2g"}, 1)
+	for end := clock.up + 15*time.Second; clock.up < end; { // it is found, and weighed first
+		clock.up += a.Step(t.Context())
+	}
+	j := a.jvms[h.PID()]
+	if j == nil || !j.known || j.alarmed != 1<<30 {
+		t.Fatalf("%+v", j)
+	}
+	stalled := func() bool {
+		a.alarms.mu.Lock()
+		defer a.alarms.mu.Unlock()
+		return a.alarms.stalls[h.PID()]
+	}
+	for !stalled() {
+		h.Take(t, "direct 512")
+	}
+	if left := headroom(&j.counters); left < 1<<29 {
+		t.Fatalf("%d are left", left)
+	}
+	for range 2 {
+		a.alarms.mu.Lock()
+		a.alarms.stalls[h.PID()] = true
+		a.alarms.mu.Unlock()
+		a.rouse(h.PID())
+		a.Step(t.Context())
+	}
+	if n := a.Stats.LastLook.Load(); n != 1 {
+		t.Errorf("%d last looks", n)
 	}
 }
 

@@ -6,7 +6,7 @@ import (
 	"tare.dev/tare/internal/testkit/jvmtest"
 )
 
-// TestLastLook and TestAlarmOfEvents with cgroup v2, on Linux 6.1.
+// TestLastLook and the alarms of cgroup v2, on Linux 6.1.
 func TestLastLookOnV2(t *testing.T) {
-	jvmtest.RunInMachine(t, "./internal/agent", "(TestLastLook|TestAlarmOfEvents)", 17)
+	jvmtest.RunInMachine(t, "./internal/agent", "(TestLastLook|TestAlarmOfEvents|TestAlarmOfPressure)", 17)
 }

@@ -59,8 +59,8 @@ func NewClient(address, token, caFile string) (*Client, error) {
 	if u.Scheme == "http" && !Loopback(u.Hostname()) {
 		return nil, fmt.Errorf("%s is not of this machine: use https, for the token is not sent in the clear", address)
 	}
-	if token == "" || strings.ContainsAny(token, " \r\n\t") {
-		return nil, errors.New("the token is empty, or has blanks: make one on the hub with: tare serve token add NAME --write")
+	if err := checkToken(token, "--write"); err != nil {
+		return nil, err
 	}
 	authorities.Trust()
 	tlsConfig := &tls.Config{MinVersion: tls.VersionTLS12}
@@ -82,6 +82,14 @@ func NewClient(address, token, caFile string) (*Client, error) {
 	}
 	return &Client{url: strings.TrimSuffix(u.String(), "/"), token: token, http: &http.Client{Transport: transport, Timeout: exchange,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}, nil
+}
+
+// checkToken refuses what is no token; flag makes one of its kind.
+func checkToken(token, flag string) error {
+	if token == "" || strings.ContainsAny(token, " \r\n\t") {
+		return fmt.Errorf("the token is empty, or has blanks: make one on the hub with: tare serve token add NAME %s", flag)
+	}
+	return nil
 }
 
 // Loopback says whether a host name or an address is of this machine.

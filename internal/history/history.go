@@ -87,7 +87,7 @@ func (d *DB) open(ctx context.Context, location string) (err error) {
 		if d.db, d.name, err = sqldb.OpenPostgres(location); err != nil {
 			return err
 		}
-		d.db.SetMaxOpenConns(8)
+		d.keepOpen(8)
 		dir, err := fs.Sub(migrations, "migrations/postgres")
 		if err != nil {
 			return err
@@ -110,7 +110,7 @@ func (d *DB) open(ctx context.Context, location string) (err error) {
 	if err != nil {
 		return err
 	}
-	d.db.SetMaxOpenConns(6)
+	d.keepOpen(6)
 	dir, err := fs.Sub(migrations, "migrations/sqlite")
 	if err != nil {
 		return err
@@ -120,6 +120,13 @@ func (d *DB) open(ctx context.Context, location string) (err error) {
 		return err
 	}
 	return sqldb.Migrate(ctx, p)
+}
+
+// keepOpen bounds the connections, and keeps all of them open: a new one of SQLite has
+// an empty cache, and reads the schema again.
+func (d *DB) keepOpen(connections int) {
+	d.db.SetMaxOpenConns(connections)
+	d.db.SetMaxIdleConns(connections)
 }
 
 // Location is the database's file, or its URL without the password.

@@ -75,3 +75,36 @@ func TestSQLiteIsForItsOwnerAlone(t *testing.T) {
 		t.Errorf("%+v, %v", all, err)
 	}
 }
+
+// Tokens of a history that the version before made are good in this one.
+func TestTokensAreMigrated(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "h.db")
+	d := historytest.Open(t, file)
+	secret, err := d.AddToken(t.Context(), "web-1", history.Write, historytest.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db, err := sql.Open("sqlite", file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	before, err := os.ReadFile("migrations/sqlite/001_history.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(before), "CREATE TABLE tokens")
+	for _, q := range []string{"ALTER TABLE tokens RENAME TO later", "DROP INDEX tokens_enrolled", "CREATE TABLE tokens" + table,
+		"INSERT INTO tokens SELECT id, name, kind, hash, made FROM later", "DROP TABLE later", "DELETE FROM goose_db_version WHERE version_id = 3"} {
+		if _, err := db.Exec(q); err != nil {
+			t.Fatalf("%s: %v", q, err)
+		}
+	}
+	d = historytest.Open(t, file)
+	if got, err := d.Token(t.Context(), secret); err != nil || got.Name != "web-1" || got.Kind != history.Write || !got.Expires.IsZero() {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if _, err := d.AddEnrolment(t.Context(), "fleet", 1, historytest.Now, historytest.Now); err != nil {
+		t.Error(err)
+	}
+}

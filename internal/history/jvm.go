@@ -20,7 +20,21 @@ type jvm struct {
 	footprintAt time.Time
 	findings    []ledger.Finding
 	spark       Spark
+	// brief leaves out the options when it is read: most of the time goes there.
+	brief bool
 }
+
+// briefProcess is a process as it is read without its options.
+type briefProcess struct {
+	*ledger.Process
+	Flags skipped `cbor:"15,keyasint"`
+}
+
+// skipped is a value that is not read.
+type skipped struct{}
+
+// UnmarshalCBOR implements cbor.Unmarshaler.
+func (*skipped) UnmarshalCBOR([]byte) error { return nil }
 
 // Spark is the peak of each of the last minutes, the last one's number since 1970
 // is Minute.
@@ -73,7 +87,11 @@ func (j *jvm) scan(row interface{ Scan(...any) error }) error {
 	if len(footprint) > 0 {
 		j.footprint = new(ledger.Footprint)
 	}
-	err := unpack(process, &j.process)
+	var into any = &j.process
+	if j.brief {
+		into = &briefProcess{Process: &j.process}
+	}
+	err := unpack(process, into)
 	j.process.Started = j.process.Started.UTC()
 	return errors.Join(err, unpack(counters, &j.counters), unpack(footprint, j.footprint), unpack(findings, &j.findings), unpack(spark, &j.spark))
 }

@@ -118,7 +118,7 @@ func (d *DB) Kills(ctx context.Context, from, to time.Time, before int64, limit 
 	var out []Kill
 	for rows.Next() {
 		var k Kill
-		var j jvm
+		j := jvm{brief: true}
 		var at int64
 		var examined []byte
 		if err := j.scan(prefixed{rows, []any{&k.ID, &k.Machine, &at, &k.Group, &k.Kills, &k.Verdict, &examined}}); err != nil {

@@ -99,7 +99,7 @@ type Filter struct {
 	// After leaves out smaller and the same ids, Limit is the most that are listed.
 	After int64
 	Limit int
-	// Brief leaves out the footprints.
+	// Brief leaves out the footprints, and the options of the processes.
 	Brief bool
 }
 
@@ -130,7 +130,7 @@ func (d *DB) JVMs(ctx context.Context, f Filter) ([]JVM, error) {
 	defer rows.Close()
 	var out []JVM
 	for rows.Next() {
-		j, err := scanJVM(rows)
+		j, err := scanJVM(rows, f.Brief)
 		if err != nil {
 			return nil, d.failed(err)
 		}
@@ -141,16 +141,16 @@ func (d *DB) JVMs(ctx context.Context, f Filter) ([]JVM, error) {
 
 // JVM is one JVM. The error is ErrNotFound where there is none.
 func (d *DB) JVM(ctx context.Context, id int64) (JVM, error) {
-	j, err := scanJVM(d.queryRow(ctx, selectJVMs+"WHERE jvms.id = ?", id))
+	j, err := scanJVM(d.queryRow(ctx, selectJVMs+"WHERE jvms.id = ?", id), false)
 	if errors.Is(err, sql.ErrNoRows) {
 		return j, fmt.Errorf("JVM %d: %w", id, ErrNotFound)
 	}
 	return j, d.failed(err)
 }
 
-func scanJVM(row interface{ Scan(...any) error }) (JVM, error) {
+func scanJVM(row interface{ Scan(...any) error }, brief bool) (JVM, error) {
 	var machine string
-	var j jvm
+	j := jvm{brief: brief}
 	err := j.scan(prefixed{row, []any{&machine}})
 	return JVM{j.id, machine, j.first, j.last, j.ended, j.process, j.counters, j.countersAt, j.footprint, j.footprintAt, j.findings, j.spark}, err
 }

@@ -21,6 +21,9 @@ const (
 	Read Kind = "read"
 	// Write allows to send the records of one machine, and to read nothing.
 	Write Kind = "write"
+	// Enrol allows to make tokens of the kind Write for machines that have none, and
+	// nothing else.
+	Enrol Kind = "enrol"
 )
 
 // Token is a token that was given out; the token itself is not kept, only its hash.
@@ -31,39 +34,120 @@ type Token struct {
 	Name string
 	Kind Kind
 	Made time.Time
+	// Expires is when a token that enrols enrols no more, zero for never; Machines is
+	// how many it may have enrolled at once, Enrolled how many it has.
+	Expires            time.Time
+	Machines, Enrolled int
+	// By is the id of the token that a machine was enrolled with, 0 without one.
+	By int64
 }
 
-// tokenName is what a token, and so a machine, can be called.
-var tokenName = lazy.Regexp(`^[A-Za-z0-9][A-Za-z0-9._-]{0,252}$`)
+// Why a machine is not enrolled; a caller tells them apart with errors.Is.
+var (
+	ErrNoEnrolment = errors.New("this token enrols no machines: make one with tare serve token add NAME --enrol")
+	ErrExpired     = errors.New("the token for enrolling has expired: make another one")
+	ErrAllEnrolled = errors.New("the token for enrolling has enrolled as many machines as it may: make another one")
+	ErrNameTaken   = errors.New("there is a token of this name already: give this machine another name with --name, or remove the old token if it is the same machine")
+	ErrNoName      = errors.New("use letters, digits, dots, hyphens and underscores")
+	ErrNoSecret    = errors.New("the machine's token is none that an agent makes")
+)
+
+var (
+	// tokenName is what a token, and so a machine, can be called.
+	tokenName = lazy.Regexp(`^[A-Za-z0-9][A-Za-z0-9._-]{0,252}$`)
+	// writeSecret is what NewSecret makes for an agent.
+	writeSecret = lazy.Regexp(`^tare-write-[A-Z2-7]{26}$`)
+)
 
 // maxToken bounds what is hashed.
 const maxToken = 128
 
-// AddToken makes a token, which nobody can be told again: 130 random bits, so that
-// its plain SHA-256 tells nothing of it.
+// NewSecret is a token that nobody has: 130 random bits, so that its plain SHA-256
+// tells nothing of it.
+func NewSecret(kind Kind) string { return "tare-" + string(kind) + "-" + rand.Text() }
+
+// IsWriteSecret says whether a text has the form of a token of an agent.
+func IsWriteSecret(text string) bool { return writeSecret().MatchString(text) }
+
+// AddToken makes a token for reading or writing, which nobody can be told again.
 func (d *DB) AddToken(ctx context.Context, name string, kind Kind, now time.Time) (string, error) {
-	if !tokenName().MatchString(name) {
-		return "", fmt.Errorf("%q is no name: use letters, digits, dots, hyphens and underscores", name)
-	}
 	if kind != Read && kind != Write {
 		return "", fmt.Errorf("%q is no kind of token: use %s or %s", kind, Read, Write)
 	}
-	secret := "tare-" + string(kind) + "-" + rand.Text()
-	err := d.transact(ctx, func(t *transaction) error {
-		var n int
-		if err := t.queryRow("SELECT count(*) FROM tokens WHERE name = ?", name).Scan(&n); err != nil {
-			return err
-		}
-		if n > 0 {
-			return fmt.Errorf("there is a token %s: remove it first, or use another name", name)
-		}
-		_, err := t.exec("INSERT INTO tokens (name, kind, hash, made) VALUES (?, ?, ?, ?)", name, string(kind), hashed(secret), nanos(now))
-		return err
-	})
+	return d.addToken(ctx, Token{Name: name, Kind: kind, Made: now})
+}
+
+// AddEnrolment makes a token that enrols so many machines at most, until a time;
+// zero is without an end.
+func (d *DB) AddEnrolment(ctx context.Context, name string, machines int, expires, now time.Time) (string, error) {
+	if machines < 1 || machines > MaxMachines {
+		return "", fmt.Errorf("%d machines cannot be enrolled: give a number from 1 to %d", machines, MaxMachines)
+	}
+	return d.addToken(ctx, Token{Name: name, Kind: Enrol, Made: now, Expires: expires, Machines: machines})
+}
+
+func (d *DB) addToken(ctx context.Context, t Token) (secret string, err error) {
+	secret = NewSecret(t.Kind)
+	err = d.transact(ctx, func(tx *transaction) error { return tx.insertToken(t, secret) })
+	if errors.Is(err, ErrNameTaken) {
+		return "", fmt.Errorf("there is a token %s: remove it first, or use another name", t.Name)
+	}
 	if err != nil {
 		return "", err
 	}
 	return secret, nil
+}
+
+// insertToken keeps a token. Errors: ErrNoName, ErrNameTaken.
+func (t *transaction) insertToken(token Token, secret string) error {
+	if !tokenName().MatchString(token.Name) {
+		return fmt.Errorf("%.300q is no name: %w", token.Name, ErrNoName)
+	}
+	var n int
+	if err := t.queryRow("SELECT count(*) FROM tokens WHERE name = ?", token.Name).Scan(&n); err != nil {
+		return err
+	}
+	if n > 0 {
+		return ErrNameTaken
+	}
+	_, err := t.exec("INSERT INTO tokens (name, kind, hash, made, expires, machines, enrolled) VALUES (?, ?, ?, ?, ?, ?, ?)",
+		token.Name, string(token.Kind), hashed(secret), nanos(token.Made), nanos(token.Expires), token.Machines, token.By)
+	return err
+}
+
+// Enrol takes up a machine by a token that enrols: from now on secret, which the
+// machine has made (NewSecret), writes that machine's rows. The same again has no
+// effect, so that an agent that was cut off can ask again. Errors: ErrNotFound for a
+// token that is none, and those above.
+func (d *DB) Enrol(ctx context.Context, enrolment, machine, secret string, now time.Time) error {
+	if !IsWriteSecret(secret) {
+		return ErrNoSecret
+	}
+	if len(enrolment) > maxToken {
+		return fmt.Errorf("token: %w", ErrNotFound)
+	}
+	return d.transact(ctx, func(t *transaction) error {
+		var by Token
+		err := by.scan(t.queryRow(selectToken+"WHERE hash = ?", hashed(enrolment)))
+		switch {
+		case errors.Is(err, sql.ErrNoRows):
+			return fmt.Errorf("token: %w", ErrNotFound)
+		case err != nil:
+			return err
+		case by.Kind != Enrol:
+			return ErrNoEnrolment
+		case !by.Expires.IsZero() && now.After(by.Expires):
+			return ErrExpired
+		}
+		var same int
+		if err := t.queryRow("SELECT count(*) FROM tokens WHERE name = ? AND hash = ?", machine, hashed(secret)).Scan(&same); err != nil || same > 0 {
+			return err
+		}
+		if by.Enrolled >= by.Machines {
+			return ErrAllEnrolled
+		}
+		return t.insertToken(Token{Name: machine, Kind: Write, Made: now, By: by.ID}, secret)
+	})
 }
 
 func hashed(secret string) []byte {
@@ -77,20 +161,27 @@ func (d *DB) Token(ctx context.Context, secret string) (Token, error) {
 		return Token{}, fmt.Errorf("token: %w", ErrNotFound)
 	}
 	// What a comparison's time would tell is of the hash, and of no use.
-	return d.token(d.queryRow(ctx, "SELECT id, name, kind, made FROM tokens WHERE hash = ?", hashed(secret)))
+	return d.token(d.queryRow(ctx, selectToken+"WHERE hash = ?", hashed(secret)))
 }
 
 // TokenOf is the token of an id; ErrNotFound when it was removed.
 func (d *DB) TokenOf(ctx context.Context, id int64) (Token, error) {
-	return d.token(d.queryRow(ctx, "SELECT id, name, kind, made FROM tokens WHERE id = ?", id))
+	return d.token(d.queryRow(ctx, selectToken+"WHERE id = ?", id))
 }
 
-func (d *DB) token(row *sql.Row) (Token, error) {
-	var t Token
-	var made int64
-	err := row.Scan(&t.ID, &t.Name, &t.Kind, &made)
-	t.Made = timeOf(made)
-	if errors.Is(err, sql.ErrNoRows) {
+const selectToken = `SELECT id, name, kind, made, expires, machines, enrolled,
+	(SELECT count(*) FROM tokens others WHERE others.enrolled = tokens.id) FROM tokens `
+
+// scan reads a row of selectToken.
+func (t *Token) scan(row interface{ Scan(...any) error }) error {
+	var made, expires int64
+	err := row.Scan(&t.ID, &t.Name, &t.Kind, &made, &expires, &t.Machines, &t.By, &t.Enrolled)
+	t.Made, t.Expires = timeOf(made), timeOf(expires)
+	return err
+}
+
+func (d *DB) token(row *sql.Row) (t Token, err error) {
+	if err = t.scan(row); errors.Is(err, sql.ErrNoRows) {
 		return t, fmt.Errorf("token: %w", ErrNotFound)
 	}
 	return t, d.failed(err)
@@ -98,7 +189,7 @@ func (d *DB) token(row *sql.Row) (Token, error) {
 
 // Tokens lists the tokens by name.
 func (d *DB) Tokens(ctx context.Context) ([]Token, error) {
-	rows, err := d.query(ctx, "SELECT id, name, kind, made FROM tokens ORDER BY name")
+	rows, err := d.query(ctx, selectToken+"ORDER BY name")
 	if err != nil {
 		return nil, d.failed(err)
 	}
@@ -106,20 +197,30 @@ func (d *DB) Tokens(ctx context.Context) ([]Token, error) {
 	var out []Token
 	for rows.Next() {
 		var t Token
-		var made int64
-		if err := rows.Scan(&t.ID, &t.Name, &t.Kind, &made); err != nil {
+		if err := t.scan(rows); err != nil {
 			return nil, d.failed(err)
 		}
-		t.Made = timeOf(made)
 		out = append(out, t)
 	}
 	return out, d.failed(rows.Err())
 }
 
-// RemoveToken takes a token back, from the next request on. The error is ErrNotFound
-// where there is none.
-func (d *DB) RemoveToken(ctx context.Context, name string) error {
+// HasReaders says that there is a token for reading.
+func (d *DB) HasReaders(ctx context.Context) (bool, error) {
+	var n int
+	err := d.queryRow(ctx, "SELECT count(*) FROM (SELECT 1 FROM tokens WHERE kind = ? LIMIT 1) readers", string(Read)).Scan(&n)
+	return n > 0, d.failed(err)
+}
+
+// RemoveToken takes a token back, from the next request on, and with enrolled those of
+// the machines that it enrolled. The error is ErrNotFound where there is none.
+func (d *DB) RemoveToken(ctx context.Context, name string, enrolled bool) error {
 	return d.transact(ctx, func(t *transaction) error {
+		if enrolled {
+			if _, err := t.exec("DELETE FROM tokens WHERE enrolled = (SELECT id FROM tokens WHERE name = ? AND kind = ?)", name, string(Enrol)); err != nil {
+				return err
+			}
+		}
 		res, err := t.exec("DELETE FROM tokens WHERE name = ?", name)
 		if err != nil {
 			return err

@@ -1,11 +1,12 @@
 package serve
 
 import (
-	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log"
 	"net/http"
@@ -13,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"tare.dev/tare/internal/collect"
 	"tare.dev/tare/internal/history"
 )
 
@@ -139,7 +141,7 @@ func (s *Server) mayRead(r *http.Request) error {
 		}
 	}
 	if s.cfg.Local && !proxied(r) && len(s.cfg.Hosts) == 0 {
-		closed, err := s.needsToken(ctx)
+		closed, err := s.cfg.History.HasReaders(ctx)
 		if err != nil || !closed {
 			return err
 		}
@@ -156,17 +158,6 @@ func proxied(r *http.Request) bool {
 		}
 	}
 	return false
-}
-
-// needsToken says that a token for reading was made.
-func (s *Server) needsToken(ctx context.Context) (bool, error) {
-	all, err := s.cfg.History.Tokens(ctx)
-	for _, t := range all {
-		if t.Kind == history.Read {
-			return true, err
-		}
-	}
-	return false, err
 }
 
 // reading lets through who may read.
@@ -216,13 +207,62 @@ func (s *Server) writing(next func(w http.ResponseWriter, r *http.Request, machi
 		case err == nil:
 			problem(w, http.StatusForbidden, errors.New("this token may not write: make one with tare serve token add NAME --write"))
 		case errors.Is(err, history.ErrNotFound):
-			s.limits.failed(clientOf(r), s.cfg.Now())
-			w.Header().Set("WWW-Authenticate", `Bearer realm="tare"`)
-			problem(w, http.StatusUnauthorized, errors.New("the token is none, or was taken back: make one with tare serve token add NAME --write"))
+			s.unknown(w, r, "--write")
 		default:
 			s.broken(w, err)
 		}
 	}
+}
+
+// refusals are the answers to who cannot be enrolled.
+var refusals = []struct {
+	err    error
+	status int
+}{
+	{history.ErrNoEnrolment, http.StatusForbidden}, {history.ErrExpired, http.StatusForbidden}, {history.ErrAllEnrolled, http.StatusForbidden},
+	{history.ErrNameTaken, http.StatusConflict}, {history.ErrNoName, http.StatusBadRequest}, {history.ErrNoSecret, http.StatusBadRequest},
+}
+
+// maxEnrolling bounds the body of a request to enrol.
+const maxEnrolling = 4 << 10
+
+// enrol takes up a machine: from then on the token that its agent has made is its own.
+func (s *Server) enrol(w http.ResponseWriter, r *http.Request) {
+	var asked collect.Enrolling
+	text, err := readBody(w, r, maxEnrolling, maxEnrolling)
+	if err == nil {
+		err = json.Unmarshal(text, &asked)
+	}
+	if err != nil {
+		problem(w, http.StatusBadRequest, fmt.Errorf("the request to enrol cannot be read: %w", err))
+		return
+	}
+	err = history.ErrNameTaken // the rows of this machine are its own agent's
+	if s.cfg.LocalToken == "" || asked.Machine != s.cfg.LocalMachine {
+		err = s.cfg.History.Enrol(r.Context(), bearer(r), asked.Machine, asked.Token, s.cfg.Now())
+	}
+	if err == nil {
+		answer(w, nil, http.StatusOK, collect.Enrolled{Machine: asked.Machine})
+		return
+	}
+	for _, known := range refusals {
+		if errors.Is(err, known.err) {
+			problem(w, known.status, known.err)
+			return
+		}
+	}
+	if errors.Is(err, history.ErrNotFound) {
+		s.unknown(w, r, "--enrol")
+		return
+	}
+	s.broken(w, err)
+}
+
+// unknown answers to a token that is none, and counts it. flag makes one of its kind.
+func (s *Server) unknown(w http.ResponseWriter, r *http.Request, flag string) {
+	s.limits.failed(clientOf(r), s.cfg.Now())
+	w.Header().Set("WWW-Authenticate", `Bearer realm="tare"`)
+	problem(w, http.StatusUnauthorized, fmt.Errorf("the token is none, or was taken back: make one with tare serve token add NAME %s", flag))
 }
 
 // quiet is where net/http writes what clients did wrong.

@@ -101,7 +101,7 @@ func TestTokensAreNeeded(t *testing.T) {
 			t.Errorf("%q: %d", c.token, got)
 		}
 	}
-	if err := g.d.RemoveToken(t.Context(), "people"); err != nil {
+	if err := g.d.RemoveToken(t.Context(), "people", false); err != nil {
 		t.Fatal(err)
 	}
 	if got := g.status(t, "GET", "/api/v1/jvms", "", "Authorization", "Bearer "+g.read); got != http.StatusUnauthorized {
@@ -126,7 +126,7 @@ func TestLoopback(t *testing.T) {
 	if got := g.status(t, "GET", "/api/v1/jvms", ""); got != http.StatusUnauthorized {
 		t.Errorf("%d", got)
 	}
-	if err := g.d.RemoveToken(t.Context(), "people"); err != nil {
+	if err := g.d.RemoveToken(t.Context(), "people", false); err != nil {
 		t.Fatal(err)
 	}
 	for host, want := range map[string]int{"127.0.0.1:1": 200, "localhost": 200, "[::1]:9": 200, "evil.example": 421, "127.0.0.1.evil.example": 421, "": 200} {
@@ -208,7 +208,7 @@ func TestSessions(t *testing.T) {
 	logIn()
 	may(200)
 	// A session ends with its token.
-	if err := g.d.RemoveToken(t.Context(), "people"); err != nil {
+	if err := g.d.RemoveToken(t.Context(), "people", false); err != nil {
 		t.Fatal(err)
 	}
 	may(401)

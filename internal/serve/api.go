@@ -290,7 +290,7 @@ func (s *Server) findings(r *http.Request) (any, error) {
 
 // status is what the dashboard must know of the server.
 func (s *Server) status(r *http.Request) (any, error) {
-	closed, err := s.needsToken(r.Context())
+	closed, err := s.cfg.History.HasReaders(r.Context())
 	return map[string]any{"version": s.cfg.Version, "now": s.cfg.Now().UTC(), "login": closed || !s.cfg.Local, "fits": s.cfg.Fits != nil}, err
 }
 
@@ -414,9 +414,19 @@ func (s *Server) takeRecords(w http.ResponseWriter, r *http.Request, machine str
 	}
 }
 
-// readBatch reads a batch, packed or not, within its bounds.
+// readBatch reads a batch within its bounds.
 func readBatch(w http.ResponseWriter, r *http.Request) (*history.Batch, error) {
-	var body io.Reader = http.MaxBytesReader(w, r.Body, collect.MaxPacked)
+	text, err := readBody(w, r, collect.MaxPacked, collect.MaxBody)
+	if err != nil {
+		return nil, err
+	}
+	return ParseBatch(text)
+}
+
+// readBody reads a body of at most so many bytes as it is sent, packed or not, and so
+// many as it is read.
+func readBody(w http.ResponseWriter, r *http.Request, sent, most int64) ([]byte, error) {
+	var body io.Reader = http.MaxBytesReader(w, r.Body, sent)
 	switch encoding := r.Header.Get("Content-Encoding"); encoding {
 	case "":
 	case "gzip":
@@ -424,15 +434,11 @@ func readBatch(w http.ResponseWriter, r *http.Request) (*history.Batch, error) {
 		if err != nil {
 			return nil, err
 		}
-		body = http.MaxBytesReader(w, io.NopCloser(unpacked), collect.MaxBody)
+		body = http.MaxBytesReader(w, io.NopCloser(unpacked), most)
 	default:
 		return nil, fmt.Errorf("its encoding %.20q is none of gzip", encoding)
 	}
-	text, err := io.ReadAll(body)
-	if err != nil {
-		return nil, err
-	}
-	return ParseBatch(text)
+	return io.ReadAll(body)
 }
 
 // ParseBatch reads a batch as agents send it (JSON). Fields that it does not know it

@@ -23,6 +23,7 @@ import (
 	"tare.dev/tare/internal/testkit/alone"
 	"tare.dev/tare/internal/testkit/historytest"
 	"tare.dev/tare/internal/testkit/pgtest"
+	"tare.dev/tare/internal/testkit/results"
 )
 
 // The roles that the test binary plays in processes of their own.
@@ -31,7 +32,10 @@ const (
 	asSender = "TARE_TEST_AS_AGENT" // the value is the ledger, the hub, the token and how much to write
 )
 
-var killings = flag.Int("serve.kills", 8, "how often hub and agent are killed on each database")
+var (
+	killings   = flag.Int("serve.kills", 4, "how often hub and agent are killed on each database, each")
+	killingsTo = flag.String("serve.kills.out", "", "file for what came of the kills, in Markdown")
+)
 
 func TestMain(m *testing.M) {
 	var err error
@@ -199,11 +203,41 @@ func (r *role) until(t *testing.T, word string, times int) bool {
 // ledger, and keep nothing twice.
 func TestKillsLoseNothing(t *testing.T) {
 	alone.Uses(t, "processes that are killed")
-	t.Run("SQLite", func(t *testing.T) { killsLoseNothing(t, filepath.Join(t.TempDir(), "h.db")) })
-	t.Run("PostgreSQL", func(t *testing.T) { killsLoseNothing(t, pgtest.Start(t).Database(t)) })
+	rows := ""
+	for _, on := range []struct {
+		name     string
+		location func(t *testing.T) string
+	}{
+		{"SQLite", func(t *testing.T) string { return filepath.Join(t.TempDir(), "h.db") }},
+		{"PostgreSQL", func(t *testing.T) string { return pgtest.Start(t).Database(t) }},
+	} {
+		t.Run(on.name, func(t *testing.T) {
+			rows += fmt.Sprintf("| %s | %d | %d | %d | none: reached |\n", on.name, *killings, *killings, killsLoseNothing(t, on.location(t)))
+		})
+	}
+	if *killingsTo == "" || t.Failed() {
+		return
+	}
+	body := fmt.Sprintf("An agent's ledger and sender, and a hub with its history, each in a process of its own and killed (SIGKILL) at random moments, after up to 20 batches that the hub has acknowledged, and started again at once. The agent writes events with consecutive numbers; at the end the history is to have each once, in order. After each kill of the agent its ledger is read.\n\n"+
+		"| database | kills of the agent | of the hub | events | unreadable rings, events lost or kept twice |\n|---|---:|---:|---:|---|\n%s", rows)
+	if err := os.WriteFile(*killingsTo, []byte(results.Text("kill -9 of hub and sender", "make bench-agent-kills", body)), 0o644); err != nil {
+		t.Fatal(err)
+	}
 }
 
-func killsLoseNothing(t *testing.T, location string) {
+// readable reads the whole ledger of an agent that was killed.
+func readable(t *testing.T, dir string) {
+	t.Helper()
+	r, err := ledger.OpenReader(dir)
+	if err == nil {
+		_, err = r.Since(0, func(ledger.Record) bool { return true })
+	}
+	if err != nil && !errors.Is(err, ledger.ErrNone) { // it may be killed before it made one
+		t.Fatal(err)
+	}
+}
+
+func killsLoseNothing(t *testing.T, location string) (events int64) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 1))
@@ -231,17 +265,20 @@ func killsLoseNothing(t *testing.T, location string) {
 		return play(t, asSender, fmt.Sprintf("%s http://%s %s %d", dir, address, token, total))
 	}
 	h, a := begin(), send()
-	for range *killings {
-		if !a.until(t, "acknowledged", 1+rng.IntN(20)) {
+	for hubs, agents := *killings, *killings; hubs+agents > 0; {
+		if !a.until(t, "acknowledged", 1+rng.IntN(20)) { // it has come to its end
 			a.kill()
 			a = send()
 			continue
 		}
-		if rng.IntN(2) == 0 {
+		if rng.IntN(hubs+agents) < hubs {
+			hubs--
 			h.kill()
 			h = begin()
 		} else {
+			agents--
 			a.kill()
+			readable(t, dir)
 			a = send()
 		}
 	}
@@ -273,4 +310,5 @@ func killsLoseNothing(t *testing.T, location string) {
 	if want != int64(total)+1 {
 		t.Errorf("%d events are kept of %d", want-1, total)
 	}
+	return want - 1
 }

@@ -90,6 +90,7 @@ func New(cfg Config) (*Server, error) {
 		"GET /api/v1/openapi.json":         assets.page("openapi.json"),
 		"POST /api/v1/records":             s.writing(s.takeRecords),
 		"GET /api/v1/position":             s.writing(s.position),
+		"POST /api/v1/enrol":               s.enrol,
 		"GET /metrics":                     s.reading(s.metrics()),
 		"GET /{$}":                         s.browsing(assets.page("index.html")),
 		"GET /fits/{id}":                   s.browsing(s.fitReport),

@@ -36,6 +36,7 @@ func Run(t *testing.T, fresh Maker) {
 		"RefusesWhatNoAgentSays": refusesWhatNoAgentSays,
 		"OneNameOneLedger":       oneNameOneLedger,
 		"Tokens":                 tokens,
+		"EnrolsMachines":         enrolsMachines,
 		"ListsInParts":           listsInParts,
 		"OpenAgain":              openAgain,
 	} {
@@ -158,6 +159,11 @@ func comesBackWhole(t *testing.T, fresh Maker) {
 	if j, err := d.JVM(t.Context(), j.ID); err != nil || j.Machine != "web" || !reflect.DeepEqual(j.Process, *p) || j.Counters != *c || !j.CountersAt.Equal(Now.Add(-2*time.Minute)) ||
 		!reflect.DeepEqual(j.Footprint, Footprint(270<<20)) || !j.FootprintAt.Equal(Now.Add(-time.Minute)) || len(j.Findings) != 2 || !j.Ended.IsZero() || !j.Last.Equal(Now) {
 		t.Errorf("%+v, %v", j, err)
+	}
+	brief := *p
+	brief.Flags = nil
+	if all, err := d.JVMs(t.Context(), history.Filter{Limit: 9, Brief: true}); err != nil || len(all) != 1 || !reflect.DeepEqual(all[0].Process, brief) || all[0].Footprint != nil || all[0].Counters != *c {
+		t.Errorf("%+v, %v", all, err)
 	}
 	if left, ok := j.Headroom(); j.Savable() != 10 || j.Needed() != 280<<20 || left != 232<<20 || !ok || j.LiveSet() != 3 || j.Spark.Peaks[0] != 280<<20 {
 		t.Errorf("%d, %d, %d, %+v", j.Savable(), j.Needed(), left, j.Spark)
@@ -660,14 +666,86 @@ func tokens(t *testing.T, fresh Maker) {
 	if all, err := d.Tokens(t.Context()); err != nil || len(all) != 2 || all[0].Name != "grafana" || !all[0].Made.Equal(Now) {
 		t.Errorf("%+v, %v", all, err)
 	}
-	if err := d.RemoveToken(t.Context(), "grafana"); err != nil {
+	if err := d.RemoveToken(t.Context(), "grafana", false); err != nil {
 		t.Error(err)
 	}
 	if _, err := d.TokenOf(t.Context(), got.ID); !errors.Is(err, history.ErrNotFound) {
 		t.Errorf("%v", err)
 	}
-	if err := d.RemoveToken(t.Context(), "grafana"); !errors.Is(err, history.ErrNotFound) {
+	if err := d.RemoveToken(t.Context(), "grafana", false); !errors.Is(err, history.ErrNotFound) {
 		t.Errorf("%v", err)
+	}
+}
+
+// A token that enrols makes one for each machine, as many as it may and for as long; a
+// name belongs to who has it.
+func enrolsMachines(t *testing.T, fresh Maker) {
+	d := Open(t, fresh(t))
+	fleet, err := d.AddEnrolment(t.Context(), "fleet", 3, Now.Add(time.Hour), Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	read, err := d.AddToken(t.Context(), "people", history.Read, Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secrets := make([]string, 5)
+	for i := range secrets {
+		secrets[i] = history.NewSecret(history.Write)
+	}
+	for _, c := range []struct {
+		by, name, secret string
+		at               time.Time
+		want             error
+	}{
+		{fleet, "web-1", secrets[0], Now, nil},
+		{fleet, "web-1", secrets[0], Now, nil}, // it was cut off, and asks again
+		{fleet, "web-1", secrets[1], Now, history.ErrNameTaken},
+		{fleet, "people", secrets[1], Now, history.ErrNameTaken},
+		{fleet, "no name", secrets[1], Now, history.ErrNoName},
+		{fleet, "web-2", "tare-write-guessed", Now, history.ErrNoSecret},
+		{fleet, "web-2", secrets[1], Now.Add(2 * time.Hour), history.ErrExpired},
+		{read, "web-2", secrets[1], Now, history.ErrNoEnrolment},
+		{secrets[0], "web-2", secrets[1], Now, history.ErrNoEnrolment},
+		{fleet[1:], "web-2", secrets[1], Now, history.ErrNotFound},
+		{strings.Repeat("x", 10000), "web-2", secrets[1], Now, history.ErrNotFound},
+		{fleet, "web-2", secrets[1], Now, nil},
+		{fleet, "web-3", secrets[2], Now, nil},
+		{fleet, "web-4", secrets[3], Now, history.ErrAllEnrolled},
+		{fleet, "web-3", secrets[2], Now, nil},
+	} {
+		if err := d.Enrol(t.Context(), c.by, c.name, c.secret, c.at); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, want %v", c.name, err, c.want)
+		}
+	}
+	for i, name := range []string{"web-1", "web-2", "web-3"} {
+		if got, err := d.Token(t.Context(), secrets[i]); err != nil || got.Kind != history.Write || got.Name != name {
+			t.Errorf("%+v, %v", got, err)
+		}
+	}
+	if all, err := d.Tokens(t.Context()); err != nil || len(all) != 5 || all[0].Name != "fleet" || all[0].Enrolled != 3 || all[0].Machines != 3 ||
+		!all[0].Expires.Equal(Now.Add(time.Hour)) || all[2].By != all[0].ID {
+		t.Errorf("%+v, %v", all, err)
+	}
+	// The place of a machine that is gone is another one's.
+	if err := errors.Join(d.RemoveToken(t.Context(), "web-1", false), d.Enrol(t.Context(), fleet, "web-4", secrets[3], Now)); err != nil {
+		t.Error(err)
+	}
+	if err := d.RemoveToken(t.Context(), "fleet", true); err != nil {
+		t.Error(err)
+	}
+	for _, secret := range append(secrets, fleet) {
+		if _, err := d.Token(t.Context(), secret); !errors.Is(err, history.ErrNotFound) {
+			t.Errorf("%v", err)
+		}
+	}
+	if _, err := d.Token(t.Context(), read); err != nil {
+		t.Error(err)
+	}
+	for _, machines := range []int{0, -1, history.MaxMachines + 1} {
+		if _, err := d.AddEnrolment(t.Context(), "other", machines, time.Time{}, Now); err == nil {
+			t.Errorf("%d machines", machines)
+		}
 	}
 }
 
