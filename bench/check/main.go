@@ -158,7 +158,7 @@ func (b *bench) recordAll(ctx context.Context, file *records.File) error {
 		if !ok || b.length > 0 && time.Now().After(end) {
 			return nil
 		}
-		r, _, err := check.Once(ctx, check.Subject{Name: v.name(), Run: v.run(), Place: place})
+		r, _, err := check.Program{Run: v.run(), Place: place}.Once(ctx, v.name())
 		if err != nil {
 			return fmt.Errorf("%s: %w", v.name(), err)
 		}

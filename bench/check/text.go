@@ -10,7 +10,6 @@ import (
 
 	"tare.dev/tare/internal/budget"
 	"tare.dev/tare/internal/check"
-	"tare.dev/tare/internal/lab"
 	"tare.dev/tare/internal/testkit/results"
 )
 
@@ -35,7 +34,7 @@ func bounds() []budget.Bound {
 		if !ok {
 			panic(name)
 		}
-		out = append(out, budget.Bound{Measure: m, Growth: true, Floor: budget.DefaultFloor(lab.Bytes)})
+		out = append(out, budget.Bound{Measure: m, Growth: true, Floor: m.DefaultFloor()})
 	}
 	return out
 }
