@@ -66,7 +66,7 @@ func TestMeasuredJUnit(t *testing.T) {
 	line := func(time, retained string) string {
 		return `printf '{"schema":"tare.junit/1","timeMillis":%s,"test":"a.CacheTest.holds","jdk":"21.0.12+7","retained":%s,"allocated":12}\n' ` + time + " " + retained + " >> target/r.jsonl\n"
 	}
-	m := measured(t, budget.JUnit, "sleep 0.01 # a JVM takes longer\nmkdir -p target\n"+line("1000", "7")+line(`$(date +%s%3N)`, "$((2 << 20))"), "CacheTest.holds/retained")
+	m := measured(t, budget.JUnit, "mkdir -p target\n"+line("1000", "7")+line(`$(date +%s%3N)`, "$((2 << 20))")+"sleep 0.01 # a JVM takes longer", "CacheTest.holds/retained")
 	for range 2 {
 		run, _, err := m.Once(t.Context(), "head")
 		if err != nil || run.Values["CacheTest.holds/retained"] != 2<<20 || run.JDK != "21.0.12+7" {
@@ -98,7 +98,7 @@ func TestMeasuredEnds(t *testing.T) {
 // of is a source of results whose runs are numbers of a file, one each.
 func of(t *testing.T, numbers ...int) Measured {
 	t.Helper()
-	m := measured(t, budget.JUnit, `sleep 0.01; n=$(head -1 numbers); sed -i 1d numbers; mkdir -p target
+	m := measured(t, budget.JUnit, `n=$(head -1 numbers); sed -i 1d numbers; mkdir -p target
 printf '{"schema":"tare.junit/1","timeMillis":%s,"test":"a.T.m","jdk":"%s","retained":%s,"allocated":1}\n' $(date +%s%3N) $(cat jdk) $n > target/r.jsonl`, "T.m/retained")
 	text := ""
 	for _, n := range numbers {
