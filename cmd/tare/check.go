@@ -34,9 +34,16 @@ puts a fixed number of requests, and weighs it, some eight times; a base runs in
 turn with it. What fails is named: the owner, and the classes, threads, files, jars
 and options that made it grow.
 
+A program is a command, an image, or a service of a Compose file; benchmarks of JMH
+and tests of JUnit are checked by the results that they write.
+
 --base is a git reference, which is checked out and built in a folder of its own;
 or a file that ends in .json, the --result of an earlier check that passed on the
-same machine with the same JDK; or, where the budget has an image, another image.
+same machine with the same JDK; or, where the budget has an image or a service,
+another image.
+
+Who may make no control groups is told what is measured all the same: all but what a
+group counts, unlimited.
 
 A bound fails only where fresh runs repeat that it does. Where the machine is too
 noisy to tell, the answer is "not known", with an exit code of its own.
