@@ -268,8 +268,11 @@ func TestCheckWithoutRights(t *testing.T) {
 			t.Errorf("%+v", f)
 		}
 	}
-	replaceIn(t, file, "needed: 250MiB", "peak: 250MiB")
 	if code, out, errs := as(t, tare, unprivileged, "check", "--budget", file, "--cgroup-parent", "/none"); code != exitPermission || out != "" {
 		t.Errorf("a parent that was named: %d\n%s%s", code, out, errs)
+	}
+	replaceIn(t, file, "  rss: 250MiB\n  heap-live: 30MiB\n  malloc: 100MiB\n  cpu-time: 60s\n", "")
+	if code, out, errs := as(t, tare, unprivileged, "check", "--budget", file); code != exitPermission || out != "" || !strings.Contains(errs, "nothing that the budget bounds can be measured: of needed") {
+		t.Errorf("needed alone: %d\n%s%s", code, out, errs)
 	}
 }

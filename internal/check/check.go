@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"tare.dev/tare/internal/budget"
+	"tare.dev/tare/internal/runner"
 )
 
 // Subject is one of the two that are compared.
@@ -75,7 +76,8 @@ func (e *RunError) Error() string {
 }
 
 // Run makes the check. Errors are of a side that fails by itself (RunError), of an earlier
-// result that is no base (ErrBase), or those of trial.Run.
+// result that is no base (ErrBase), of bounds none of which can be measured here
+// (runner.ErrUnavailable), or those of trial.Run.
 func (c *Check) Run(ctx context.Context) (*Result, error) {
 	conditions, err := c.Head.What.conditions(ctx)
 	if err != nil {
@@ -100,6 +102,9 @@ func (c *Check) Run(ctx context.Context) (*Result, error) {
 	}
 	c.head = side(c.Head)
 	bounds, unmeasured := c.bounds(r.Base != nil, accepted)
+	if len(bounds) == 0 {
+		return nil, fmt.Errorf("%w: nothing that the budget bounds can be measured: of %s, %s", runner.ErrUnavailable, unmeasured[0].Measure, unmeasured[0].Why)
+	}
 	most := c.Budget.MostRuns / c.Budget.Runs
 	r.Findings, err = Judge(bounds, fixed, most, func() (Set, error) { return c.set(ctx) })
 	if err != nil {

@@ -93,7 +93,10 @@ func checkCells(f check.Finding) []document.Cell {
 		measured = document.Cell{Text: document.Plain(sign + amountOf(unit, f.Value.Center)), Note: document.Plain(fmt.Sprintf("%s … %s", amountOf(unit, f.Value.Low), amountOf(unit, f.Value.High)))}
 	}
 	allowed := "≤ " + amountOf(unit, f.Limit)
-	if f.Growth {
+	switch {
+	case f.Growth && f.Limit == 0: // not measured
+		allowed = ""
+	case f.Growth:
 		allowed = "≤ +" + amountOf(unit, f.Limit)
 	}
 	verdict := document.Plain(string(f.Verdict))
