@@ -243,9 +243,10 @@ bench-fit-record: build
 	@scripts/bench-services.sh shop camel
 	scripts/usual-disk.sh $(GO) run ./bench/fit -cache $(TARE_CACHE) -record $(RECORD)
 
-# How often tare check is wrong, on versions of a service that hold a known part more. An
-# hour from scratch, on a machine that does little else; it goes on where it was cut off,
-# and the runs so far are in docs/results/raw/check.jsonl. CHECK='-for -1s' writes the page.
+# How often tare check is wrong, on versions of a service that hold a known part more. Some
+# 25 minutes on a machine that does little else; CHECK=-noisy makes the runs beside a
+# neighbour, CHECK='-for 9m' a part of them, CHECK='-for -1s' the page alone. It goes on where
+# it was cut off: the runs so far are in docs/results/raw/check.jsonl.
 CHECK ?=
 bench-check:
 	@scripts/jdks.sh

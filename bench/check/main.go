@@ -1,10 +1,14 @@
 // Command check measures how often tare check is wrong: versions of a service that hold a
 // known part more memory, or are slower alone, are judged against the unchanged version.
-// Every run is one line of docs/results/raw/check.jsonl: it goes on where it was cut off.
+// Every run is one line of docs/results/raw/check.jsonl: it goes on where it was cut off. With
+// -noisy it makes the same runs beside a neighbour that takes processor time.
 package main
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -19,61 +23,120 @@ import (
 	"tare.dev/tare/internal/lab"
 	"tare.dev/tare/internal/records"
 	"tare.dev/tare/internal/runner"
+	"tare.dev/tare/internal/testkit/neighbour"
 	"tare.dev/tare/internal/testkit/results"
 )
 
 const (
 	baseRuns   = 40
 	changeRuns = 2 * budget.DefaultRuns // a first set, and a fresh one
+
+	source = "bench/check/subject/Subject.java"
 )
 
 // record is one run of one version.
 type record struct {
-	Version string    `json:"version"`
+	Version string `json:"version"`
+	// Noisy says that the neighbour ran beside it.
+	Noisy bool `json:"noisy,omitempty"`
+	// Subject is the digest of what ran.
+	Subject string    `json:"subject"`
 	Run     check.Run `json:"run"`
 }
 
+// runsOf are the runs of each version, by its name.
+type runsOf map[string][]check.Run
+
+// bench is what the command is asked for.
+type bench struct {
+	cache, records string
+	length         time.Duration
+	page, noisy    bool
+
+	subject string
+	// quiet and disturbed are the runs so far.
+	quiet, disturbed runsOf
+}
+
 func main() {
-	cache := flag.String("cache", "", "where the JDKs are")
-	length := flag.Duration("for", 0, "make no run after this time; 0 is until all are made, and less than 0 makes none")
-	page := flag.Bool("page", true, "write the page")
-	name := flag.String("records", "docs/results/raw/check.jsonl", "where the runs are kept, a `file`")
+	if neighbour.Main() {
+		return
+	}
+	b := bench{quiet: runsOf{}, disturbed: runsOf{}}
+	flag.StringVar(&b.cache, "cache", "", "where the JDKs are")
+	flag.DurationVar(&b.length, "for", 0, "make no run after this time; 0 is until all are made, and less than 0 makes none")
+	flag.BoolVar(&b.page, "page", true, "write the page")
+	flag.BoolVar(&b.noisy, "noisy", false, "make the runs beside a neighbour that takes half a processor for half of the time")
+	flag.StringVar(&b.records, "records", "docs/results/raw/check.jsonl", "where the runs are kept, a `file`")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, *name, *cache, *length, *page); err != nil {
+	if err := b.run(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "bench/check:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, name, cache string, length time.Duration, page bool) error {
-	have := map[string][]check.Run{}
-	file, err := records.Open(name, records.Into(func(r record) { have[r.Version] = append(have[r.Version], r.Run) }))
+func (b *bench) run(ctx context.Context) error {
+	var err error
+	if b.subject, err = digest(); err != nil {
+		return err
+	}
+	file, err := records.Open(b.records, func(line []byte) error {
+		var r record
+		if err := json.Unmarshal(line, &r); err != nil || r.Subject != b.subject {
+			return errors.New("a run of another subject: remove the file")
+		}
+		b.add(r)
+		return nil
+	})
 	if err != nil {
 		return err
 	}
 	defer file.Close()
-	if length >= 0 {
-		if err := recordAll(ctx, cache, length, have, file); err != nil {
+	if b.length >= 0 {
+		if err := b.recordAll(ctx, file); err != nil {
 			return err
 		}
 	}
-	if !page {
+	if !b.page {
 		return nil
 	}
-	return results.Write("check", "How often tare check is wrong", "make bench-check", "The runs are in "+filepath.Base(name)+", beside this page in raw. "+text(have))
+	return results.Write("check", "How often tare check is wrong", "make bench-check", "The runs are in "+filepath.Base(b.records)+", beside this page in raw. "+text(b.quiet, b.disturbed))
+}
+
+// digest is that of the subject, and of how the unchanged version is run.
+func digest() (string, error) {
+	text, err := os.ReadFile(source)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(fmt.Appendf(text, "%+v", version{}.run()))
+	return hex.EncodeToString(sum[:6]), nil
+}
+
+// now are the runs of the set that is made.
+func (b *bench) now(noisy bool) runsOf {
+	if noisy {
+		return b.disturbed
+	}
+	return b.quiet
+}
+
+func (b *bench) add(r record) {
+	have := b.now(r.Noisy)
+	have[r.Version] = append(have[r.Version], r.Run)
 }
 
 // recordAll makes the runs that are missing: round by round, so that what changes on the
 // machine hits all versions alike.
-func recordAll(ctx context.Context, cache string, length time.Duration, have map[string][]check.Run, file *records.File) error {
+func (b *bench) recordAll(ctx context.Context, file *records.File) error {
 	dir, err := os.MkdirTemp("", "tare-bench-check-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	java, err := compile(ctx, cache, dir)
+	java, err := compile(ctx, b.cache, dir)
 	if err != nil {
 		return err
 	}
@@ -81,49 +144,51 @@ func recordAll(ctx context.Context, cache string, length time.Duration, have map
 	if err != nil {
 		return err
 	}
+	if b.noisy {
+		end, err := neighbour.Start(ctx)
+		if err != nil {
+			return err
+		}
+		defer end()
+	}
 	place := lab.Place{Runner: run, Java: java, Dir: dir, Env: os.Environ()}
-	end := time.Now().Add(length)
+	end := time.Now().Add(b.length)
 	for {
-		v, ok := next(have)
-		if !ok || length > 0 && time.Now().After(end) {
+		v, ok := next(b.now(b.noisy))
+		if !ok || b.length > 0 && time.Now().After(end) {
 			return nil
 		}
-		r, _, err := check.Once(ctx, check.Subject{Name: v.name(), Run: v.run(), Place: place})
+		r, _, err := check.Program{Run: v.run(), Place: place}.Once(ctx, v.name())
 		if err != nil {
 			return fmt.Errorf("%s: %w", v.name(), err)
 		}
-		if err := file.Append(record{v.name(), r}); err != nil {
+		rec := record{v.name(), b.noisy, b.subject, r}
+		if err := file.Append(rec); err != nil {
 			return err
 		}
-		have[v.name()] = append(have[v.name()], r)
-		fmt.Fprintf(os.Stderr, "%s: run %d, %s\n", v.name(), len(have[v.name()]), r.Took.Round(100*time.Millisecond))
+		b.add(rec)
+		fmt.Fprintf(os.Stderr, "%s: run %d, %s\n", v.name(), len(b.now(b.noisy)[v.name()]), r.Took.Round(100*time.Millisecond))
 	}
 }
 
 // compile compiles the subject with a JDK 21.
 func compile(ctx context.Context, cache, dir string) (runner.Java, error) {
 	home := filepath.Join(cache, "jdks", "21")
-	cmd := exec.CommandContext(ctx, filepath.Join(home, "bin", "javac"), "-d", dir, "bench/check/subject/Subject.java")
+	cmd := exec.CommandContext(ctx, filepath.Join(home, "bin", "javac"), "-d", dir, source)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return runner.Java{}, errors.Join(err, errors.New(string(out)))
 	}
 	return runner.FindJava(ctx, filepath.Join(home, "bin", "java"))
 }
 
-// next is the version whose run is due: of those that are to be run now the one with the
-// fewest runs for what it needs.
-func next(have map[string][]check.Run) (version, bool) {
-	for _, group := range order() {
-		best, found := version{}, false
-		least := 1.0
-		for _, v := range group {
-			if share := float64(len(have[v.name()])) / float64(v.runs()); share < least {
-				best, least, found = v, share, true
-			}
-		}
-		if found {
-			return best, true
+// next is the version whose run is due: the one with the smallest share of what it needs.
+func next(have runsOf) (version, bool) {
+	best, found := version{}, false
+	least := 1.0
+	for _, v := range versions() {
+		if share := float64(len(have[v.name()])) / float64(v.runs()); share < least {
+			best, least, found = v, share, true
 		}
 	}
-	return version{}, false
+	return best, found
 }

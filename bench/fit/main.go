@@ -25,6 +25,7 @@ import (
 
 	"tare.dev/tare/internal/fit"
 	"tare.dev/tare/internal/runner"
+	"tare.dev/tare/internal/testkit/neighbour"
 	"tare.dev/tare/internal/testkit/results"
 )
 
@@ -53,6 +54,9 @@ func cellsOf(names, jdks []string) []cell {
 }
 
 func main() {
+	if neighbour.Main() {
+		return
+	}
 	b := bench{out: os.Stdout}
 	flag.StringVar(&b.cache, "cache", os.Getenv("TARE_CACHE"), "folder that holds jdks and services")
 	flag.StringVar(&b.dir, "banks", "", "folder of the banks that are recorded (default: banks in the cache)")
@@ -66,10 +70,6 @@ func main() {
 	flag.BoolVar(&b.page, "page", false, "write docs/results/steady.md, and the banks that it is of, packed")
 	flag.IntVar(&b.port, "port", 18670, "port of the service")
 	flag.Parse()
-	if isNeighbour() {
-		beNeighbour()
-		return
-	}
 	b.cells = allCells
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

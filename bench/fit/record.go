@@ -15,6 +15,7 @@ import (
 	"tare.dev/tare/internal/bootjar"
 	"tare.dev/tare/internal/fit"
 	"tare.dev/tare/internal/runner"
+	"tare.dev/tare/internal/testkit/neighbour"
 	"tare.dev/tare/internal/testkit/results"
 	"tare.dev/tare/internal/trial"
 )
@@ -145,7 +146,7 @@ func (r *recorder) try(ctx context.Context, a fit.Attempt, why string) (fit.Outc
 	}
 	a.Setup = r.here(a.Setup)
 	if r.head.Cell.Noisy {
-		end, err := startNeighbour(ctx)
+		end, err := neighbour.Start(ctx)
 		if err != nil {
 			return fit.Outcome{}, err
 		}

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -23,7 +24,6 @@ import (
 	"tare.dev/tare/internal/document"
 	"tare.dev/tare/internal/lab"
 	"tare.dev/tare/internal/report"
-	"tare.dev/tare/internal/runner"
 	"tare.dev/tare/internal/trial"
 	"tare.dev/tare/internal/yamlfile"
 )
@@ -34,9 +34,16 @@ puts a fixed number of requests, and weighs it, some eight times; a base runs in
 turn with it. What fails is named: the owner, and the classes, threads, files, jars
 and options that made it grow.
 
+A program is a command, an image, or a service of a Compose file; benchmarks of JMH
+and tests of JUnit are checked by the results that they write.
+
 --base is a git reference, which is checked out and built in a folder of its own;
 or a file that ends in .json, the --result of an earlier check that passed on the
-same machine with the same JDK; or, where the budget has an image, another image.
+same machine with the same JDK; or, where the budget has an image or a service,
+another image.
+
+Who may make no control groups is told what is measured all the same: all but what a
+group counts, unlimited.
 
 A bound fails only where fresh runs repeat that it does. Where the machine is too
 noisy to tell, the answer is "not known", with an exit code of its own.
@@ -220,13 +227,9 @@ func (s *checkSession) run(ctx context.Context) (r *check.Result, err error) {
 	c := &check.Check{Budget: s.budget, Earlier: s.earlier, Observe: func(step check.Step) { report.CheckProgress(s.stderr, step) }}
 	// A tree that git does not know is checked all the same, but for a base of it.
 	tree, treeErr := check.OpenTree(ctx, dir)
-	ofGit := s.options.base != "" && s.earlier == nil && s.budget.Run.Image == ""
-	baseCommit := ""
-	if ofGit { // before anything is built
-		if treeErr != nil {
-			return nil, usageError(fmt.Errorf("--base %s: %w", s.options.base, treeErr))
-		}
-		if baseCommit, err = tree.Resolve(ctx, s.options.base); err != nil {
+	base := checkBase{name: s.options.base}
+	if base.name != "" && s.earlier == nil { // before anything is built
+		if base, err = s.findBase(ctx, tree, treeErr); err != nil {
 			return nil, err
 		}
 	}
@@ -234,39 +237,67 @@ func (s *checkSession) run(ctx context.Context) (r *check.Result, err error) {
 		tree = nil
 	}
 	c.Head = s.head(ctx, tree)
-	places, err := s.openPlaces()
-	if err != nil {
+	places := &checkPlaces{parent: s.options.parent, stderr: s.stderr, bounds: s.budget.Bounds()}
+	defer func() { err = errors.Join(err, places.close()) }()
+	if err := places.open(s.budget); err != nil {
 		return nil, err
 	}
-	defer places.close()
 	if err := check.Build(ctx, c.Head.Name, dir, s.budget.Build, s.stderr); err != nil {
 		return nil, err
 	}
-	if c.Head.Place, err = places.of(ctx, s.budget.Run, dir); err != nil {
+	if c.Head.What, err = places.source(ctx, s.budget, dir, ""); err != nil {
 		return nil, err
 	}
 	switch {
-	case ofGit:
+	case base.commit != "":
 		var remove func() error
-		if c.Base, remove, err = s.buildBase(ctx, tree, baseCommit, places); remove != nil {
+		if c.Base, remove, err = s.buildBase(ctx, tree, base.commit, places); remove != nil {
 			defer func() { err = errors.Join(err, remove()) }()
 		}
-		if err != nil {
-			return nil, err
-		}
-	case s.options.base != "" && s.earlier == nil:
-		c.Base = &check.Subject{Name: s.options.base, Run: s.budget.Run}
-		c.Base.Run.Image = lab.Scalar(s.options.base)
-		if c.Base.Place, err = places.of(ctx, c.Base.Run, dir); err != nil {
-			return nil, err
-		}
+	case base.image != "":
+		c.Base = &check.Subject{Name: base.image}
+		c.Base.What, err = places.source(ctx, s.budget, dir, base.image)
 	}
-	return c.Run(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if r, err = c.Run(ctx); err != nil {
+		return nil, err
+	}
+	r.Warnings = append(r.Warnings, places.notes...)
+	return r, nil
+}
+
+// checkBase is what --base names: a commit, or an image.
+type checkBase struct{ name, commit, image string }
+
+// findBase finds out what --base names: an image where the budget has one; a commit, or
+// else an image, where it has a service of a Compose file; and else a commit.
+func (s *checkSession) findBase(ctx context.Context, tree *check.Tree, treeErr error) (checkBase, error) {
+	base := checkBase{name: s.options.base}
+	if s.budget.Run.Image != "" {
+		base.image = base.name
+		return base, nil
+	}
+	err := treeErr
+	if err == nil {
+		base.commit, err = tree.Resolve(ctx, base.name)
+	}
+	switch {
+	case err == nil:
+		return base, nil
+	case s.budget.Compose != nil:
+		base.image = base.name
+		return base, nil
+	case treeErr != nil:
+		return base, usageError(fmt.Errorf("--base %s: %w", base.name, treeErr))
+	}
+	return base, err
 }
 
 // head is what is checked; tree is nil where git does not know it.
 func (s *checkSession) head(ctx context.Context, tree *check.Tree) check.Subject {
-	head := check.Subject{Name: cmp.Or(string(s.budget.Run.Image), "the working tree"), Run: s.budget.Run, Accepted: s.budget.Accepted}
+	head := check.Subject{Name: cmp.Or(string(s.budget.Run.Image), "the working tree"), Accepted: s.budget.Accepted}
 	if tree == nil {
 		return head
 	}
@@ -287,61 +318,23 @@ func (s *checkSession) buildBase(ctx context.Context, tree *check.Tree, commit s
 	if err != nil {
 		return nil, nil, err
 	}
-	base := &check.Subject{Name: s.options.base, Commit: commit, Run: s.budget.Run}
-	build := s.budget.Build
+	base := &check.Subject{Name: s.options.base, Commit: commit}
+	b := s.budget
 	own, _, err := readBudget(filepath.Join(dir, filepath.Base(s.options.budget)))
 	switch {
 	case err == nil:
-		build, base.Accepted = own.Build, own.Accepted
-		base.Run = own.Run
-		base.Run.Load, base.Run.Limit, base.Run.CPUs, base.Run.Cpuset, base.Run.Settle = s.budget.Run.Load, s.budget.Run.Limit, s.budget.Run.CPUs, s.budget.Run.Cpuset, s.budget.Run.Settle
+		base.Accepted = own.Accepted
+		if b, err = own.Under(s.budget); err != nil {
+			return nil, remove, usageError(fmt.Errorf("--base %s: %w", s.options.base, err))
+		}
 	case !errors.Is(err, os.ErrNotExist):
 		fmt.Fprintf(s.stderr, "note: the base's own budget cannot be read, and the head's says what is started: %v\n", err)
 	}
-	if err := check.Build(ctx, "the base "+s.options.base, dir, build, s.stderr); err != nil {
+	if err := check.Build(ctx, "the base "+s.options.base, dir, b.Build, s.stderr); err != nil {
 		return nil, remove, err
 	}
-	base.Place, err = places.of(ctx, base.Run, dir)
+	base.What, err = places.source(ctx, b, dir, "")
 	return base, remove, err
-}
-
-// checkPlaces are where the two sides run.
-type checkPlaces struct {
-	stderr io.Writer
-	runner runner.Runner // nil: in images
-}
-
-// noGroup says what can be measured without the right to make control groups.
-const noGroup = "\nwithout a group nothing is limited, and needed, peak and cpu-time cannot be measured\n" +
-	"what can: an image, with runner: docker in the budget; rss and owners of a JVM that you start, by tare weigh --json and tare diff"
-
-func (s *checkSession) openPlaces() (*checkPlaces, error) {
-	p := &checkPlaces{stderr: s.stderr}
-	var err error
-	if s.budget.Run.Image == "" {
-		p.runner, err = openRunner(s.options.parent, s.stderr)
-	}
-	if err != nil {
-		return nil, hinted(err, noGroup)
-	}
-	return p, nil
-}
-
-func (p *checkPlaces) close() {
-	if closer, ok := p.runner.(io.Closer); ok {
-		closer.Close()
-	}
-}
-
-func (p *checkPlaces) of(ctx context.Context, run lab.Run, dir string) (lab.Place, error) {
-	if run.Image != "" {
-		return findImage(ctx, string(run.Image), p.stderr)
-	}
-	if p.runner == nil {
-		return lab.Place{}, usageError(errors.New("the head's budget has an image, and the base's has none: they cannot be compared"))
-	}
-	java, err := findJava(ctx, string(run.JDK), p.stderr)
-	return lab.Place{Runner: p.runner, Java: java, Dir: dir, Env: os.Environ()}, err
 }
 
 func newCheckAccept() *cobra.Command {
@@ -410,10 +403,8 @@ func acceptCheck(ctx context.Context, stdout io.Writer, file, result, reason str
 		return err
 	}
 	for _, list := range []map[string]lab.Scalar{change.Most, change.Growth} {
-		for _, m := range budget.Measures() {
-			if v, ok := list[m.Name]; ok {
-				fmt.Fprintf(stdout, "%s: %s\n", m.Name, v)
-			}
+		for _, name := range slices.Sorted(maps.Keys(list)) {
+			fmt.Fprintf(stdout, "%s: %s\n", name, list[name])
 		}
 	}
 	_, err = fmt.Fprintf(stdout, "written to %s\n", file)

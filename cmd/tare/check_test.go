@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -133,6 +134,10 @@ func TestCheck(t *testing.T) {
 			t.Errorf("%q: %d\n%s%s", c.args, code, out, errs)
 		}
 	}
+	replaceIn(t, file, "command: [Subject,", "command: [Nothing,")
+	if code, _, errs := tareRun(t, "check", "--budget", file, "--base", "HEAD"); code != exitNotReady || !strings.Contains(errs, "the working tree does not run: never-ready") || !strings.Contains(errs, "start it by hand") {
+		t.Errorf("no such class: %d\n%s", code, errs)
+	}
 	after, err := os.ReadFile(file)
 	if err != nil || !strings.Contains(string(after), "250MiB # far above") || !strings.Contains(string(after), "reason: 'a larger buffer'") {
 		t.Errorf("%v\n%s", err, after)
@@ -230,6 +235,73 @@ func TestCheckBadInput(t *testing.T) {
 			}
 		}
 	}
+}
+
+// What of base and head cannot be compared, or fails by itself, is told with an exit code of
+// its own, and leaves nothing behind.
+func TestCheckBadSides(t *testing.T) {
+	const good = `build: "true"
+results:
+  format: junit
+  command: sh measure.sh
+  files: [r.jsonl]
+runs: 4
+mostRuns: 8
+growth: {T.m/retained: default}
+`
+	const measure = `printf '{"schema":"tare.junit/1","timeMillis":%s,"test":"a.T.m","jdk":"21.0.12+7","retained":%s,"allocated":1}\n' $(date +%s%3N) 1000 > r.jsonl` + "\n"
+	dir := committed(t, map[string]string{budget.FileName: good, "measure.sh": measure, ".gitignore": "*.json*\n"})
+	file := filepath.Join(dir, budget.FileName)
+	change := func(name, text string) {
+		t.Helper()
+		put(t, filepath.Join(dir, name), text)
+		gitIn(t, dir, "-c", "user.name=test", "-c", "user.email=test@example.com", "commit", "-qam", "more")
+	}
+	change(budget.FileName, strings.Replace(good, `"true"`, "echo no compiler; exit 3", 1))
+	change(budget.FileName, good+"moore: 1\n")
+	change(budget.FileName, "run: {command: [-jar, a.jar], ready: 'tcp:1'}\nmost: {rss: 1MiB}\n")
+	put(t, file, good)
+	change("measure.sh", "echo no database; exit 4\n")
+	change("measure.sh", measure)
+	kept := filepath.Join(dir, "r.json")
+	check := func(want int, texts []string, args ...string) {
+		t.Helper()
+		code, out, errs := tareRun(t, append([]string{"check", "--budget", file, "--result", kept}, args...)...)
+		for _, text := range texts {
+			if code != want || !strings.Contains(out+errs, text) {
+				t.Errorf("%q: %d, no %q in\n%s%s", args, code, text, out, errs)
+			}
+		}
+		if worktrees := gitIn(t, dir, "worktree", "list"); strings.Count(worktrees, "\n") != 1 {
+			t.Errorf("left behind: %s", worktrees)
+		}
+	}
+	check(exitOK, []string{"All bounds hold."}, "--base", "HEAD")
+	passed, err := os.ReadFile(kept)
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, filepath.Join(dir, "passed.json"), string(passed))
+	check(exitUsage, []string{`no such commit as "none": fetch it first`}, "--base", "none")
+	check(exitUsage, []string{"there is no base"})
+	check(exitFailure, []string{"the base HEAD~4 does not build: echo no compiler; exit 3: exit status 3", "no compiler\n", "mend the build"}, "--base", "HEAD~4")
+	if r := resultIn(t, kept); r.Verdict != "broken" || !strings.Contains(r.Error, "does not build") {
+		t.Errorf("%+v", r)
+	}
+	check(exitOK, []string{"note: the base's own budget cannot be read", `[9:1] unknown field "moore"`}, "--base", "HEAD~3")
+	check(exitUsage, []string{"--base HEAD~2: its budget checks a command, and this one results of junit: they cannot be compared"}, "--base", "HEAD~2")
+	check(exitNotReady, []string{"HEAD~1 does not run: the command of results: exit status 4", "no database"}, "--base", "HEAD~1")
+	check(exitOK, []string{"All bounds hold."}, "--base", filepath.Join(dir, "passed.json"))
+	put(t, filepath.Join(dir, "few.json"), strings.Replace(string(passed), `"runs": [`, `"runs": [], "more": [`, 2))
+	check(exitUsage, []string{"it has 0 runs, and the budget asks for 4"}, "--base", filepath.Join(dir, "few.json"))
+	put(t, filepath.Join(dir, "elsewhere.json"), regexp.MustCompile(`"kernel": "[^"]*"`).ReplaceAllString(string(passed), `"kernel": "2.6.32"`))
+	check(exitUsage, []string{"it was measured elsewhere", "machine: Linux 2.6.32 "}, "--base", filepath.Join(dir, "elsewhere.json"))
+	put(t, filepath.Join(dir, "jdk.json"), strings.ReplaceAll(string(passed), "21.0.12+7", "17.0.1+12"))
+	check(exitUsage, []string{"it cannot be a base: JDK: 17.0.1+12 before, and 21.0.12+7 in the working tree"}, "--base", filepath.Join(dir, "jdk.json"))
+	put(t, filepath.Join(dir, "measure.sh"), "exit 5\n")
+	check(exitNotReady, []string{"the working tree does not run: the command of results: exit status 5"}, "--base", "HEAD")
+	put(t, file, strings.Replace(good, `"true"`, "exit 6", 1))
+	check(exitFailure, []string{"the working tree does not build: exit 6: exit status 6"}, "--base", "HEAD")
 }
 
 // An image is checked against another, of which it has more heap.

@@ -101,13 +101,7 @@ func (f *composeFlags) startBeside(ctx context.Context, c *fit.Config, stderr io
 		return nil, usageError(fmt.Errorf("%s changed just now: begin anew", f.file))
 	}
 	d := c.Runner.(*runner.Docker)
-	names := make([]string, len(p.Others))
-	for i, s := range p.Others {
-		names[i] = s.Name
-	}
-	if len(names) > 0 {
-		fmt.Fprintf(stderr, "starting beside %s: %s\n", f.service, strings.Join(names, ", "))
-	}
+	sayBeside(stderr, p)
 	b, err := compose.Up(ctx, d.Engine(), p, d.Owned)
 	if ctx.Err() != nil {
 		return nil, errors.New("interrupted: nothing is left running")
@@ -117,6 +111,17 @@ func (f *composeFlags) startBeside(ctx context.Context, c *fit.Config, stderr io
 	}
 	d.Beside(b.Run(c.Image.Run), b.Refresh)
 	return func() error { return b.Down(ctx) }, nil
+}
+
+// sayBeside says what is started beside an application.
+func sayBeside(stderr io.Writer, p *compose.Project) {
+	names := make([]string, len(p.Others))
+	for i, s := range p.Others {
+		names[i] = s.Name
+	}
+	if len(names) > 0 {
+		fmt.Fprintf(stderr, "starting beside %s: %s\n", p.App.Name, strings.Join(names, ", "))
+	}
 }
 
 // besideError gives an error of what runs beside an application its exit code.

@@ -63,7 +63,7 @@ var errForm = errors.New("write the value on one line after its name")
 
 // setMost puts another text in the place of a bound.
 func setMost(data []byte, measure, text string) ([]byte, error) {
-	path, err := yaml.PathString("$.most." + measure)
+	path, err := yaml.PathString(at("most", measure))
 	if err != nil {
 		return nil, err
 	}
@@ -133,10 +133,18 @@ func (a Acceptance) lines() string {
 	if len(a.Growth) > 0 {
 		b.WriteString("    growth:\n")
 		for _, m := range slices.Sorted(maps.Keys(a.Growth)) {
-			fmt.Fprintf(&b, "      %s: %s\n", m, a.Growth[m])
+			fmt.Fprintf(&b, "      %s: %s\n", key(m), a.Growth[m])
 		}
 	}
 	return b.String()
+}
+
+// key is a name as a key: those of results may have any character.
+func key(measure string) string {
+	if strings.Contains(measure, resultSeparator) {
+		return quoted(measure)
+	}
+	return measure
 }
 
 // quoted is a text in single quotes, in which YAML knows no escapes but of the quote.

@@ -7,6 +7,7 @@ import (
 	_ "embed"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -33,8 +34,13 @@ const (
 type Budget struct {
 	// Build is run by a shell in the folder of the file before the runs; none when empty.
 	Build string `yaml:"build"`
-	// Run is what is started and loaded, as in an experiment file of tare lab.
+	// Run is what is started and loaded, as in an experiment file of tare lab. Of a service
+	// of a Compose file it says what that leaves open.
 	Run lab.Run `yaml:"run"`
+	// Compose names a service of a Compose file; nil is none.
+	Compose *Compose `yaml:"compose"`
+	// Results are what is measured by benchmarks or tests, in the place of Run; nil is none.
+	Results *Results `yaml:"results"`
 	// Runs is how often each side runs before a first judgement.
 	Runs int `yaml:"runs"`
 	// MostRuns is how often each side runs at most; three times Runs when 0.
@@ -48,6 +54,17 @@ type Budget struct {
 	Accepted []Acceptance `yaml:"accepted"`
 
 	bounds []Bound
+}
+
+// Compose is a service of a Compose file, beside which those run that it depends on.
+type Compose struct {
+	// File is the Compose file, from the folder of the budget on.
+	File    string `yaml:"file"`
+	Service string `yaml:"service"`
+	// Fresh are services that are made anew, with their volumes, before each run.
+	Fresh []string `yaml:"fresh"`
+	// Reset is what a shell in a service runs before each run, by the service's name.
+	Reset map[string]string `yaml:"reset"`
 }
 
 // Acceptance is an agreed change of the budget.
@@ -113,8 +130,11 @@ func Measures() []Measure {
 
 var ownerOf = map[string]footprint.Owner{"heap-live": footprint.JavaHeap, "direct": footprint.Malloc, "threads": footprint.ThreadStacks, "classes": footprint.Metaspace}
 
-// MeasureNamed is the measure of a name.
+// MeasureNamed is the measure of a name: one of Measures, or of results.
 func MeasureNamed(name string) (Measure, bool) {
+	if strings.Contains(name, resultSeparator) {
+		return resultMeasure(name)
+	}
 	all := Measures()
 	if i := slices.IndexFunc(all, func(m Measure) bool { return m.Name == name }); i >= 0 {
 		return all[i], true
@@ -131,11 +151,13 @@ func measureNames() string {
 }
 
 // DefaultFloor is the change of a measure that does not matter where the file does not say.
-func DefaultFloor(u lab.Unit) Floor {
-	switch u {
-	case lab.Bytes:
+func (m Measure) DefaultFloor() Floor {
+	switch {
+	case m.OfResults(): // of any size, down to some bytes an operation
+		return Floor{Share: 0.01}
+	case m.Unit == lab.Bytes:
 		return Floor{0.01, 128 << 10}
-	case lab.Seconds:
+	case m.Unit == lab.Seconds:
 		return Floor{0.1, 0.2}
 	}
 	return Floor{0.01, 1}
@@ -170,7 +192,7 @@ func parse(data []byte, name string) (*Budget, error) {
 	c := &checker{b: b, fail: func(path, format string, args ...any) error {
 		return yamlfile.Mistake(data, name, path, format, args...)
 	}}
-	if err := cmp.Or(c.checkRun(), c.checkRuns(), c.checkBounds(), c.checkAccepted()); err != nil {
+	if err := cmp.Or(c.checkSubject(), c.checkRuns(), c.checkBounds(), c.checkAccepted()); err != nil {
 		return nil, err
 	}
 	return b, nil
@@ -200,6 +222,31 @@ func (b *Budget) Against(hasBase bool, accepted []Acceptance) []Bound {
 
 func (a Acceptance) same(b Acceptance) bool { return a.Date == b.Date && a.Reason == b.Reason }
 
+// Under is the budget of a base as it is run against a head: what is started is its own,
+// load and limits are the head's. It is an error where the two start unlike things.
+func (b *Budget) Under(head *Budget) (*Budget, error) {
+	if b.kind() != head.kind() {
+		return nil, fmt.Errorf("its budget checks %s, and this one %s: they cannot be compared", b.kind(), head.kind())
+	}
+	out := *b
+	run, of := &out.Run, head.Run
+	run.Load, run.Limit, run.CPUs, run.Cpuset, run.Settle = of.Load, of.Limit, of.CPUs, of.Cpuset, of.Settle
+	return &out, nil
+}
+
+// kind is what a budget checks, in words.
+func (b *Budget) kind() string {
+	switch {
+	case b.Results != nil:
+		return "results of " + b.Results.Format
+	case b.Compose != nil:
+		return "a service of a Compose file"
+	case b.Run.Image != "":
+		return "an image"
+	}
+	return "a command"
+}
+
 // Labs are the names in tare lab of all that bounds and reports need.
 func Labs() []string {
 	var out []string
@@ -214,11 +261,34 @@ type checker struct {
 	fail func(path, format string, args ...any) error
 }
 
-func (c *checker) checkRun() error {
+// checkSubject says what of the subject cannot be run: a program, a service of a Compose
+// file, or what makes results.
+func (c *checker) checkSubject() error {
+	switch {
+	case c.b.Results != nil && c.b.Compose != nil:
+		return c.fail("$.results", "give one of run, compose and results")
+	case c.b.Results != nil:
+		return c.checkResults()
+	case c.b.Compose != nil:
+		return cmp.Or(c.checkLoad(), c.checkCompose())
+	case len(c.b.Run.Command) == 0:
+		return c.fail("$.run", "command is missing: -jar and a jar, or a main class, and arguments")
+	}
+	return cmp.Or(c.checkLoad(), c.runs(c.b.Run))
+}
+
+// runs says what of a run cannot be run.
+func (c *checker) runs(r lab.Run) error {
+	if err := r.Check(); err != nil {
+		return c.fail("$.run", "%v", err)
+	}
+	return nil
+}
+
+// checkLoad says what of a run is for tare lab, and whether its load is fixed.
+func (c *checker) checkLoad() error {
 	r := c.b.Run
 	switch {
-	case len(r.Command) == 0:
-		return c.fail("$.run", "command is missing: -jar and a jar, or a main class, and arguments")
 	case r.Workload != "" || r.Train != nil || r.Machine != nil:
 		return c.fail("$.run", "workload, train and machine are for tare lab: a budget starts a program that keeps running")
 	case r.SLO != "":
@@ -228,10 +298,20 @@ func (c *checker) checkRun() error {
 	case r.Load != nil && r.Load.Warmup > 0 && r.Load.WarmupRequests == 0:
 		return c.fail("$.run.load.warmup", "warmupRequests is missing: memory is compared after the same number of requests")
 	}
-	if err := r.Check(); err != nil {
-		return c.fail("$.run", "%v", err)
-	}
 	return nil
+}
+
+func (c *checker) checkCompose() error {
+	o, r := c.b.Compose, c.b.Run
+	switch {
+	case o.File == "" || o.Service == "":
+		return c.fail("$.compose", "give file and service: the Compose file, and which of its services is checked")
+	case r.Image != "" || r.Runner != "" || r.JDK != "" || len(r.Launcher) > 0:
+		return c.fail("$.run", "the service has an image, and the JDK is in it: leave out image, runner, jdk and launcher")
+	case len(r.Command) == 0:
+		r.Command = []string{"Main"} // in the place of the service's, which is not known yet
+	}
+	return c.runs(r)
 }
 
 func (c *checker) checkRuns() error {
@@ -251,36 +331,60 @@ func (c *checker) checkBounds() error {
 	if len(c.b.Most)+len(c.b.Growth) == 0 {
 		return c.fail("$", "nothing is bounded: give most or growth, such as most: {needed: 180MiB}")
 	}
-	for list, texts := range map[string]map[string]lab.Scalar{"most": c.b.Most, "growth": c.b.Growth} {
-		for name := range texts {
-			if _, ok := MeasureNamed(name); !ok {
-				return c.fail("$."+list+"."+name, "measure %q is not known: one of %s", name, measureNames())
-			}
-		}
+	most, err := c.measures("most", c.b.Most)
+	if err != nil {
+		return err
 	}
-	for _, m := range Measures() {
-		text, ok := c.b.Most[m.Name]
-		if !ok {
-			continue
-		}
-		most, err := parseAmount(string(text), m.Unit)
-		if err != nil {
-			return c.fail("$.most."+m.Name, "%v", err)
-		}
-		c.b.bounds = append(c.b.bounds, Bound{Measure: m, Most: most, Floor: DefaultFloor(m.Unit)})
+	growth, err := c.measures("growth", c.b.Growth)
+	if err != nil {
+		return err
 	}
-	for _, m := range Measures() {
-		text, ok := c.b.Growth[m.Name]
-		if !ok {
-			continue
-		}
-		floor, err := parseFloor(string(text), m.Unit)
+	for _, m := range most {
+		most, err := parseAmount(string(c.b.Most[m.Name]), m.Unit)
 		if err != nil {
-			return c.fail("$.growth."+m.Name, "%v", err)
+			return c.fail(at("most", m.Name), "%v", err)
+		}
+		c.b.bounds = append(c.b.bounds, Bound{Measure: m, Most: most, Floor: m.DefaultFloor()})
+	}
+	for _, m := range growth {
+		floor, err := parseFloor(string(c.b.Growth[m.Name]), m)
+		if err != nil {
+			return c.fail(at("growth", m.Name), "%v", err)
 		}
 		c.b.bounds = append(c.b.bounds, Bound{Measure: m, Growth: true, Floor: floor})
 	}
 	return nil
+}
+
+// measures are those that a list of the file names, in the order of reports.
+func (c *checker) measures(list string, texts map[string]lab.Scalar) ([]Measure, error) {
+	var out []Measure
+	for _, name := range slices.Sorted(maps.Keys(texts)) {
+		m, ok := MeasureNamed(name)
+		switch {
+		case !ok && c.b.Results != nil:
+			return nil, c.fail(at(list, name), "%q is no measure of results: write it as Class.method/metric", name)
+		case !ok:
+			return nil, c.fail(at(list, name), "measure %q is not known: one of %s", name, measureNames())
+		case m.OfResults() != (c.b.Results != nil):
+			return nil, c.fail(at(list, name), "measure %q does not go with what is run: results have measures such as Class.method/metric, a program those of docs/check.md", name)
+		}
+		out = append(out, m)
+	}
+	order := Measures()
+	place := func(m Measure) int {
+		return slices.IndexFunc(order, func(o Measure) bool { return o.Name == m.Name })
+	}
+	slices.SortStableFunc(out, func(a, b Measure) int { return cmp.Compare(place(a), place(b)) })
+	return out, nil
+}
+
+// at is the path of a key in a list, quoted: names of results have dots.
+func at(list, name string) string {
+	if strings.ContainsAny(name, "'\\") {
+		return "$." + list
+	}
+	return "$." + list + ".'" + name + "'"
 }
 
 func (c *checker) checkAccepted() error {
@@ -292,10 +396,10 @@ func (c *checker) checkAccepted() error {
 		for name, text := range a.Growth {
 			m, ok := MeasureNamed(name)
 			if !ok {
-				return c.fail(path+".growth."+name, "measure %q is not known: one of %s", name, measureNames())
+				return c.fail(path+"."+strings.TrimPrefix(at("growth", name), "$."), "measure %q is not known: one of %s", name, measureNames())
 			}
 			if _, err := parseAmount(string(text), m.Unit); err != nil {
-				return c.fail(path+".growth."+name, "%v", err)
+				return c.fail(path+"."+strings.TrimPrefix(at("growth", name), "$."), "%v", err)
 			}
 		}
 	}
@@ -312,9 +416,9 @@ func parseAmount(text string, u lab.Unit) (float64, error) {
 }
 
 // parseFloor reads "default", "2%", "1MiB", or the larger of two: "2% or 1MiB".
-func parseFloor(text string, u lab.Unit) (Floor, error) {
+func parseFloor(text string, m Measure) (Floor, error) {
 	if text == defaultGrowth {
-		return DefaultFloor(u), nil
+		return m.DefaultFloor(), nil
 	}
 	var f Floor
 	parts := strings.Split(text, " or ")
@@ -331,7 +435,7 @@ func parseFloor(text string, u lab.Unit) (Floor, error) {
 			f.Share = n / 100
 			continue
 		}
-		n, err := parseAmount(part, u)
+		n, err := parseAmount(part, m.Unit)
 		if err != nil {
 			return f, fmt.Errorf("%w, as a share such as 2%%, or %s", err, defaultGrowth)
 		}

@@ -128,6 +128,95 @@ func TestReadSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
+const (
+	composed = `compose: {file: compose.yaml, service: web, fresh: [db], reset: {cache: redis-cli flushall}}
+run: {ready: "http://127.0.0.1:8080/health", limit: 256m, settle: 1s}
+growth: {heap-live: default}
+`
+	benchmarks = `build: mvn -q package
+results:
+  format: jmh
+  command: java -jar target/benchmarks.jar Caches -f 1 -rf json -rff target/jmh.json
+  files: [target/jmh.json]
+most:
+  Caches.read(cache=guava,keys=500)/mem.retained: 12MiB
+growth:
+  a.Caches.read/mem.alloc.norm: default
+`
+)
+
+// A service of a Compose file, and results of benchmarks, whose names have dots.
+func TestReadOtherSubjects(t *testing.T) {
+	b, err := read(composed)
+	if err != nil || b.Compose.Service != "web" || b.Compose.Reset["cache"] != "redis-cli flushall" || len(b.Bounds()) != 1 {
+		t.Errorf("%v, %+v", err, b)
+	}
+	b, err = read(benchmarks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bounds := b.Bounds()
+	if len(bounds) != 2 || bounds[0].Most != 12<<20 || bounds[0].Measure.Unit != lab.Bytes || bounds[1].Measure.Unit != lab.Number || bounds[1].Floor != (Floor{0.01, 0}) {
+		t.Errorf("%+v", bounds)
+	}
+	if test, metric := SplitResult(bounds[1].Measure.Name); test != "a.Caches.read" || metric != "mem.alloc.norm" {
+		t.Errorf("%q, %q", test, metric)
+	}
+	out, err := Accept([]byte(benchmarks), "b.yaml", Change{Acceptance: Acceptance{Date: "2026-11-25", Reason: "why", Growth: map[string]lab.Scalar{"a.Caches.read/mem.alloc.norm": "7"}},
+		Most: map[string]lab.Scalar{"Caches.read(cache=guava,keys=500)/mem.retained": "13.0MiB"}})
+	if err != nil || !strings.Contains(string(out), "mem.retained: 13.0MiB\n") || !strings.Contains(string(out), "'a.Caches.read/mem.alloc.norm': 7\n") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	for _, c := range []struct{ text, old, new, want string }{
+		{composed, "service: web, ", "", "give file and service"},
+		{composed, "limit: 256m", "limit: 256m, jdk: 21", "leave out image, runner, jdk and launcher"},
+		{composed, `ready: "http://127.0.0.1:8080/health", `, "", "when is it ready?"},
+		{composed, "limit: 256m", "limit: 1k", "no JVM starts in it"},
+		{composed, "fresh:", "frash:", `unknown field "frash"`},
+		{composed, "heap-live", "Caches.read/score", `measure "Caches.read/score" does not go with what is run`},
+		{benchmarks, "format: jmh", "format: xml", `format "xml": give jmh or junit`},
+		{benchmarks, "[target/jmh.json]", "[]", "files: name those"},
+		{benchmarks, "[target/jmh.json]", "[/etc/passwd]", `[5:10] "/etc/passwd" is no pattern of files below`},
+		{benchmarks, "[target/jmh.json]", "['[']", `"[" is no pattern of files`},
+		{benchmarks, "  command: java", "  commund: java", `unknown field "commund"`},
+		{benchmarks, "12MiB", "12", ""},
+		{benchmarks, "12MiB", "much", `[7:51] "much" is no size`},
+		{benchmarks, "a.Caches.read/mem.alloc.norm", "heap-live", `measure "heap-live" does not go with what is run`},
+		{benchmarks, "a.Caches.read/mem.alloc.norm", "/score", `"/score" is no measure of results`},
+		{benchmarks, "results:", "run: {limit: 1g}\nresults:", "give one of run, compose and results"},
+		{benchmarks, "results:", "compose: {file: a, service: b}\nresults:", "give one of run, compose and results"},
+	} {
+		text := strings.Replace(c.text, c.old, c.new, 1)
+		_, err := read(text)
+		if text == c.text || (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%q: %v, want %q", c.new, err, c.want)
+		}
+	}
+}
+
+// What a base starts is its own, and what is put on it the head's.
+func TestUnder(t *testing.T) {
+	head, err := read(good)
+	if err != nil {
+		t.Fatal(err)
+	}
+	old, err := read(strings.NewReplacer("512m", "256m", "shop.jar", "old.jar", "requests: 2000", "requests: 10").Replace(good))
+	if err != nil {
+		t.Fatal(err)
+	}
+	base, err := old.Under(head)
+	if err != nil || base.Run.Limit != "512m" || base.Run.Load.Requests != 2000 || base.Run.Command[1] != "old.jar" || old.Run.Limit != "256m" {
+		t.Errorf("%v, %+v", err, base)
+	}
+	other, err := read(benchmarks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := other.Under(head); err == nil || err.Error() != "its budget checks results of jmh, and this one a command: they cannot be compared" {
+		t.Error(err)
+	}
+}
+
 // The schema for editors and the checks of Read agree.
 func TestSchemaAgrees(t *testing.T) {
 	schema := schematest.Compile(t, Schema, "")
@@ -142,8 +231,10 @@ func TestSchemaAgrees(t *testing.T) {
 		}
 		return schema.Validate(v)
 	}
-	if err := valid(good); err != nil {
-		t.Error(err)
+	for _, text := range []string{good, composed, benchmarks} {
+		if err := valid(text); err != nil {
+			t.Error(err)
+		}
 	}
 	all := "run: {command: [a], ready: 'tcp:1'}\nmost:\n"
 	for _, m := range Measures() {
@@ -155,13 +246,15 @@ func TestSchemaAgrees(t *testing.T) {
 	if err := valid(all); err != nil {
 		t.Error(err)
 	}
-	for _, c := range [][2]string{{"build:", "bild:"}, {"needed:", "neded:"}, {"build: make jar", "runs: 3"}, {"    requests: 2000\n", ""}, {"  limit: 512m", "  workload: jmh"}} {
-		text := strings.Replace(good, c[0], c[1], 1)
+	for _, c := range [][3]string{{good, "build:", "bild:"}, {good, "needed:", "neded:"}, {good, "build: make jar", "runs: 3"}, {good, "    requests: 2000\n", ""}, {good, "  limit: 512m", "  workload: jmh"},
+		{good, "command:", "options:"}, {composed, "service: web, ", ""}, {composed, "limit: 256m", "jdk: 21"}, {composed, "fresh:", "frash:"}, {benchmarks, "jmh\n", "xml\n"},
+		{benchmarks, "results:", "run: {limit: 1g}\nresults:"}, {benchmarks, "[target/jmh.json]", "[]"}} {
+		text := strings.Replace(c[0], c[1], c[2], 1)
 		if _, err := read(text); err == nil {
-			t.Errorf("Read takes %q", c[1])
+			t.Errorf("Read takes %q", c[2])
 		}
 		if valid(text) == nil {
-			t.Errorf("the schema takes %q", c[1])
+			t.Errorf("the schema takes %q", c[2])
 		}
 	}
 }
@@ -209,6 +302,8 @@ accepted:
 func FuzzRead(f *testing.F) {
 	f.Add(good)
 	f.Add("run: {command: [a], ready: 'tcp:1'}\nmost: {needed: 1MiB}\n")
+	f.Add(composed)
+	f.Add(benchmarks)
 	f.Fuzz(func(t *testing.T, text string) {
 		b, err := read(text)
 		if err != nil {
@@ -220,7 +315,7 @@ func FuzzRead(f *testing.F) {
 		change := Change{Acceptance: Acceptance{Date: "2026-11-25", Reason: "why"}}
 		for name := range b.Most {
 			m, _ := MeasureNamed(name)
-			change.Most = map[string]lab.Scalar{name: map[lab.Unit]lab.Scalar{lab.Bytes: "7.0MiB", lab.Seconds: "7.00s", lab.Count: "7"}[m.Unit]}
+			change.Most = map[string]lab.Scalar{name: map[lab.Unit]lab.Scalar{lab.Bytes: "7.0MiB", lab.Seconds: "7.00s", lab.Count: "7", lab.Number: "7"}[m.Unit]}
 		}
 		if out, err := Accept([]byte(text), "x", change); err == nil {
 			if _, err := read(string(out)); err != nil {

@@ -41,11 +41,14 @@ func (r *Result) Accept(reason string, now time.Time) (budget.Change, error) {
 
 // amount writes an amount as a budget does, rounded up.
 func amount(v float64, u lab.Unit) lab.Scalar {
-	switch u {
-	case lab.Bytes:
+	switch {
+	case u == lab.Bytes && v >= 1<<20:
 		return lab.Scalar(fmt.Sprintf("%.1fMiB", math.Ceil(v/(1<<20)*10)/10))
-	case lab.Seconds:
+	case u == lab.Seconds:
 		return lab.Scalar(fmt.Sprintf("%.2fs", math.Ceil(v*100)/100))
+	case u == lab.Number: // of any size, three digits of it
+		step := math.Pow(10, math.Floor(math.Log10(max(v, 1e-9)))-2)
+		return lab.Scalar(fmt.Sprintf("%.4g", math.Ceil(v/step)*step))
 	}
 	return lab.Scalar(fmt.Sprintf("%.0f", math.Ceil(v)))
 }

@@ -1,30 +1,38 @@
 package check
 
 import (
-	"archive/zip"
+	"cmp"
 	"context"
 	"fmt"
-	"maps"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"tare.dev/tare/internal/budget"
-	"tare.dev/tare/internal/jvmopts"
-	"tare.dev/tare/internal/lab"
 	"tare.dev/tare/internal/runner"
-	"tare.dev/tare/internal/trial"
 )
 
-// Subject is one of the two that are compared: what is run, and where.
+// Subject is one of the two that are compared.
 type Subject struct {
 	Name   string
 	Commit string
-	Run    lab.Run
-	Place  lab.Place
+	// What is run.
+	What Source
 	// Accepted are the acceptances of its own budget.
 	Accepted []budget.Acceptance
+}
+
+// Source is what a side runs: a Program, or a Measured.
+type Source interface {
+	// Once makes one run, and says what it holds. A run that fails by itself is a *RunError.
+	Once(ctx context.Context, side string) (Run, holdings, error)
+	// conditions are what its memory depends on besides the program; the JDK may be known by
+	// its runs alone.
+	conditions(ctx context.Context) (Conditions, error)
+	// describe says what it consists of: options, jars.
+	describe(*Side)
+	// lacks says why a measure cannot be taken here; "" is no reason.
+	lacks(budget.Measure) string
 }
 
 // Check is a check that is to be made.
@@ -40,6 +48,8 @@ type Check struct {
 
 	head, base Side
 	sets       int
+	// jdk is that of all runs, once it is known.
+	jdk string
 }
 
 // Step is a run that begins.
@@ -53,8 +63,9 @@ type Step struct {
 
 // RunError is a side that fails by itself.
 type RunError struct {
-	Side    string
-	Verdict trial.Verdict
+	Side string
+	// Verdict is that of the trial, or what went wrong with a command.
+	Verdict string
 	// Evidence says why, and the last of what the program printed.
 	Evidence []string
 }
@@ -65,18 +76,22 @@ func (e *RunError) Error() string {
 }
 
 // Run makes the check. Errors are of a side that fails by itself (RunError), of an earlier
-// result that is no base (ErrBase), or those of trial.Run.
+// result that is no base (ErrBase), of bounds none of which can be measured here
+// (runner.ErrUnavailable), or those of trial.Run.
 func (c *Check) Run(ctx context.Context) (*Result, error) {
-	conditions, err := c.conditions(ctx)
+	conditions, err := c.Head.What.conditions(ctx)
 	if err != nil {
 		return nil, err
 	}
 	r := &Result{Schema: Schema, Time: time.Now().UTC(), Commit: c.Head.Commit, Conditions: conditions, Accepted: c.Budget.Accepted}
+	c.jdk = conditions.JDK
 	var fixed []Values
 	var accepted []budget.Acceptance
 	switch {
 	case c.Earlier != nil:
-		if err := c.Earlier.asBase(conditions, c.Budget.Runs); err != nil {
+		c.jdk = cmp.Or(c.jdk, c.Earlier.Conditions.JDK)
+		r.Conditions.JDK = c.jdk
+		if err := c.Earlier.asBase(r.Conditions, c.Budget.Runs); err != nil {
 			return nil, err
 		}
 		r.Base, fixed, accepted = &c.Earlier.Head, c.Earlier.Head.values(), c.Earlier.Accepted
@@ -86,16 +101,21 @@ func (c *Check) Run(ctx context.Context) (*Result, error) {
 		r.Base = &c.base
 	}
 	c.head = side(c.Head)
+	bounds, unmeasured := c.bounds(r.Base != nil, accepted)
+	if len(bounds) == 0 && len(unmeasured) > 0 {
+		return nil, fmt.Errorf("%w: nothing that the budget bounds can be measured: of %s, %s", runner.ErrUnavailable, unmeasured[0].Measure, unmeasured[0].Why)
+	}
 	most := c.Budget.MostRuns / c.Budget.Runs
-	r.Findings, err = Judge(c.Budget.Against(r.Base != nil, accepted), fixed, most, func() (Set, error) { return c.set(ctx) })
+	r.Findings, err = Judge(bounds, fixed, most, func() (Set, error) { return c.set(ctx) })
 	if err != nil {
 		return nil, err
 	}
+	r.Findings = append(r.Findings, unmeasured...)
 	c.head.Holds = ranges(c.head.held)
 	if c.Base != nil {
 		c.base.Holds = ranges(c.base.held)
 	}
-	r.Verdict, r.Head = Worst(r.Findings), c.head
+	r.Verdict, r.Head, r.Conditions.JDK = Worst(r.Findings), c.head, c.jdk
 	if r.Base != nil {
 		r.Grew = grown(*r.Base, r.Head)
 	}
@@ -103,17 +123,16 @@ func (c *Check) Run(ctx context.Context) (*Result, error) {
 	return r, nil
 }
 
-func (c *Check) conditions(ctx context.Context) (Conditions, error) {
-	machine, err := c.Head.Place.Runner.Machine(ctx)
-	if err != nil {
-		return Conditions{}, fmt.Errorf("the machine: %w", err)
+// bounds are those that are judged, and findings of those that cannot be measured here.
+func (c *Check) bounds(hasBase bool, accepted []budget.Acceptance) (out []budget.Bound, unmeasured []Finding) {
+	for _, b := range c.Budget.Against(hasBase, accepted) {
+		if why := c.Head.What.lacks(b.Measure); why != "" {
+			unmeasured = append(unmeasured, Finding{Measure: b.Measure.Name, Unit: string(b.Measure.Unit), Growth: b.Growth, Limit: b.Most, P: 1, Verdict: Unknown, Why: why})
+			continue
+		}
+		out = append(out, b)
 	}
-	run := c.Head.Run
-	jdk := c.Head.Place.Java.Build
-	if c.Head.Place.Image != "" {
-		jdk = "of the image"
-	}
-	return Conditions{Machine: machine, Runner: c.Head.Place.Runner.Name(), JDK: jdk, Limit: string(run.Limit), CPUs: string(run.CPUs), Cpuset: string(run.Cpuset), Load: run.Load}, nil
+	return out, unmeasured
 }
 
 // noisyShare is from which share of the machine's processors others are told of.
@@ -146,8 +165,11 @@ func (c *Check) set(ctx context.Context) (Set, error) {
 			if c.Observe != nil {
 				c.Observe(Step{Side: subject.Name, Number: number, Total: total, Fresh: c.sets > 1})
 			}
-			run, h, err := Once(ctx, *subject)
+			run, h, err := subject.What.Once(ctx, subject.Name)
 			if err != nil {
+				return s, err
+			}
+			if err := c.sameJDK(subject.Name, run.JDK); err != nil {
 				return s, err
 			}
 			run.Set = c.sets
@@ -164,89 +186,23 @@ func (c *Check) set(ctx context.Context) (Set, error) {
 	return s, nil
 }
 
-// Once makes one run of a subject. A run that fails is a *RunError.
-func Once(ctx context.Context, s Subject) (Run, holdings, error) {
-	begin := time.Now().UTC()
-	var threads []string
-	seen, err := s.Run.Once(ctx, s.Place, budget.Labs(), func(ctx context.Context, p runner.Process) {
-		if asked, ok := p.(runner.Asked); ok {
-			threads, _ = asked.ThreadNames(ctx) // what is missing is not compared
-		}
-	})
-	if err != nil {
-		return Run{}, nil, err
+// sameJDK refuses a run on another JDK than that of the runs before; "" is that of the
+// conditions.
+func (c *Check) sameJDK(side, jdk string) error {
+	switch {
+	case jdk == "":
+		return nil
+	case c.jdk == "":
+		c.jdk = jdk
+	case c.jdk != jdk:
+		return fmt.Errorf("%w: JDK: %s before, and %s in %s: run all with one", ErrBase, c.jdk, jdk, side)
 	}
-	t := seen.Trial
-	if !t.Passed() {
-		return Run{}, nil, &RunError{Side: s.Name, Verdict: t.Verdict, Evidence: append(slices.Clone(t.Evidence), last(t.Log)...)}
-	}
-	run := Run{Time: begin, Took: t.Took, Others: t.Others, Values: Values{}}
-	for _, m := range budget.Measures() {
-		if v, ok := seen.Values[m.Lab]; ok {
-			run.Values[m.Name] = v
-		}
-	}
-	return run, held(t.End, seen.Objects, threads), nil
-}
-
-// last are the last lines of what a program printed.
-func last(log []string) []string {
-	const few = 5
-	return log[max(0, len(log)-few):]
+	return nil
 }
 
 // side is what a subject consists of.
 func side(s Subject) Side {
-	out := Side{Name: s.Name, Commit: s.Commit, Options: slices.Clone(s.Run.Options)}
-	if s.Run.JDK != "" {
-		out.Options = append(out.Options, "jdk "+string(s.Run.JDK))
-	}
-	for _, name := range slices.Sorted(maps.Keys(s.Run.Env)) {
-		out.Options = append(out.Options, name+"="+string(s.Run.Env[name]))
-	}
-	if s.Place.Image == "" {
-		out.Jars = jarsOf(s)
-	}
+	out := Side{Name: s.Name, Commit: s.Commit}
+	s.What.describe(&out)
 	return out
-}
-
-// maxJars bounds how many jars are listed.
-const maxJars = 5000
-
-// jarsOf are the jars of a command's class path and those inside of them.
-func jarsOf(s Subject) map[string]int64 {
-	command, err := jvmopts.Parse(slices.Concat([]string{"java"}, s.Run.Options, s.Run.Command))
-	if err != nil {
-		return nil
-	}
-	out := map[string]int64{}
-	for _, name := range command.Files() {
-		if !filepath.IsAbs(name) {
-			name = filepath.Join(s.Place.Dir, name)
-		}
-		names := []string{name}
-		if dir, ok := strings.CutSuffix(name, "/*"); ok {
-			names, _ = filepath.Glob(filepath.Join(dir, "*.jar"))
-		}
-		for _, n := range names {
-			addJar(out, n)
-		}
-	}
-	return out
-}
-
-func addJar(out map[string]int64, name string) {
-	z, err := zip.OpenReader(name)
-	if err != nil {
-		return // a folder, or nothing that holds classes
-	}
-	defer z.Close()
-	size := int64(0)
-	for _, f := range z.File {
-		size += int64(f.CompressedSize64)
-		if strings.HasSuffix(f.Name, ".jar") && len(out) < maxJars {
-			out[jarName(f.Name)] = int64(f.UncompressedSize64)
-		}
-	}
-	out[jarName(name)] = size
 }

@@ -105,6 +105,8 @@ type Run struct {
 	Time   time.Time     `json:"time"`
 	Took   time.Duration `json:"tookNanos"`
 	Values Values        `json:"values"`
+	// JDK is what made the results that it read; "" is that of the conditions.
+	JDK string `json:"jdk,omitempty"`
 	// Others is the share of the machine's processor time that went to others.
 	Others float64 `json:"others,omitempty"`
 }

@@ -93,7 +93,10 @@ func checkCells(f check.Finding) []document.Cell {
 		measured = document.Cell{Text: document.Plain(sign + amountOf(unit, f.Value.Center)), Note: document.Plain(fmt.Sprintf("%s … %s", amountOf(unit, f.Value.Low), amountOf(unit, f.Value.High)))}
 	}
 	allowed := "≤ " + amountOf(unit, f.Limit)
-	if f.Growth {
+	switch {
+	case f.Growth && f.Limit == 0: // not measured
+		allowed = ""
+	case f.Growth:
 		allowed = "≤ +" + amountOf(unit, f.Limit)
 	}
 	verdict := document.Plain(string(f.Verdict))
@@ -185,12 +188,12 @@ func Trend(points []check.Point, name string) *document.Document {
 	d.Add(document.Paragraph{Text: document.Plain(fmt.Sprintf("%d commits, %s to %s.", len(points), first.Time.UTC().Format(time.DateOnly), last.Time.UTC().Format(time.DateOnly))), Role: document.Lead})
 	t := document.Table{Columns: document.Columns("measure", ">first", ">last", ">change")}
 	var figures []document.Figure
-	for _, m := range budget.Measures() {
+	for _, m := range trendMeasures(last) {
 		was, ok := first.Values[m.Name]
-		is, also := last.Values[m.Name]
-		if !ok || !also {
+		if !ok {
 			continue
 		}
+		is := last.Values[m.Name]
 		t.Row(document.Cells(m.Name, amountOf(m.Unit, was.Center), amountOf(m.Unit, is.Center), change(m.Unit, is.Center-was.Center))...)
 		figures = append(figures, trendFigure(points, m))
 	}
@@ -201,6 +204,23 @@ func Trend(points []check.Point, name string) *document.Document {
 	return d
 }
 
+// trendMeasures are those of a point, in the order of reports, and then those of results.
+func trendMeasures(p check.Point) (out []budget.Measure) {
+	for _, m := range budget.Measures() {
+		if _, ok := p.Values[m.Name]; ok {
+			out = append(out, m)
+		}
+	}
+	known := len(out)
+	for name := range p.Values {
+		if m, ok := budget.MeasureNamed(name); ok && m.OfResults() {
+			out = append(out, m)
+		}
+	}
+	slices.SortFunc(out[known:], func(a, b budget.Measure) int { return strings.Compare(a.Name, b.Name) })
+	return out
+}
+
 func change(u lab.Unit, v float64) string {
 	if v < 0 {
 		return "-" + amountOf(u, -v)
@@ -208,10 +228,16 @@ func change(u lab.Unit, v float64) string {
 	return "+" + amountOf(u, v)
 }
 
-// amountOf is a mean in words: also that of what is counted, to a tenth.
+// amountOf is a mean in words: also that of what is counted, to a tenth, and of some bytes.
 func amountOf(u lab.Unit, v float64) string {
-	if u == lab.Count {
+	size := math.Abs(v)
+	switch {
+	case u == lab.Count:
 		v = math.Round(10*v) / 10
+	case u == lab.Bytes && size > 0 && size < 1<<10:
+		return fmt.Sprintf("%.0f B", v)
+	case u == lab.Bytes && size > 0 && size < 1<<20:
+		return fmt.Sprintf("%.1f KiB", v/(1<<10))
 	}
 	return u.Format(v)
 }

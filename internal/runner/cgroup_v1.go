@@ -271,6 +271,8 @@ func (g *v1Group) dirs() []string {
 	return slices.Compact(slices.Sorted(maps.Values(g.dir)))
 }
 
+func (g *v1Group) kill() error { return killTree(g.dirs(), killTime) }
+
 func (g *v1Group) usage() (Usage, error) {
 	u := Usage{Time: time.Now()}
 	m := linux.MemoryGroup{Version: 1, Dir: g.dir["memory"]}

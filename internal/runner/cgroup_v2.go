@@ -271,6 +271,8 @@ func (g *v2Group) leave() error {
 
 func (g *v2Group) dirs() []string { return []string{g.dir} }
 
+func (g *v2Group) kill() error { return killTree(g.dirs(), killTime) }
+
 func (g *v2Group) usage() (Usage, error) {
 	u := Usage{Time: time.Now()}
 	if err := u.readMemory(linux.MemoryGroup{Version: 2, Dir: g.dir}); err != nil {

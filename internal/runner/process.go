@@ -30,6 +30,8 @@ type group interface {
 	setMemoryLimit(bytes int64) error
 	// dirs are its directories.
 	dirs() []string
+	// kill kills what is in it.
+	kill() error
 	// release lets go of what says that the group has an owner.
 	release()
 }
@@ -192,7 +194,7 @@ func (p *process) kill() error {
 	if p.closed {
 		return nil
 	}
-	if err := killTree(p.group.dirs(), killTime); err != nil {
+	if err := p.group.kill(); err != nil {
 		return err
 	}
 	// The process may have left the group, which only root can do.

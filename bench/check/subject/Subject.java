@@ -1,7 +1,6 @@
 import com.sun.net.httpserver.HttpServer;
 import java.io.IOException;
 import java.io.InputStream;
-import java.lang.reflect.Constructor;
 import java.lang.reflect.Field;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
@@ -102,7 +101,7 @@ public final class Subject {
 
     /** Defines copies of a class under names of the same length. */
     private static final class Copies extends ClassLoader {
-        private final List<Object> classes = new ArrayList<>();
+        private final List<Class<?>> classes = new ArrayList<>();
 
         Copies(int count) throws ReflectiveOperationException, IOException {
             super(Subject.class.getClassLoader());
@@ -114,10 +113,8 @@ public final class Subject {
             for (int i = 1; i <= count; i++) {
                 String name = String.format("Model%05d", i);
                 byte[] copy = text.replace("Model00000", name).getBytes(StandardCharsets.ISO_8859_1);
-                Class<?> c = defineClass(name, copy, 0, copy.length);
-                Constructor<?> made = c.getDeclaredConstructor();
-                made.setAccessible(true); // it is of another loader, and so of another package
-                classes.add(made.newInstance());
+                classes.add(defineClass(name, copy, 0, copy.length));
+                Class.forName(name, true, this); // links it, as its use would
             }
         }
     }

@@ -38,6 +38,7 @@ final class MemoryBudgetExtension implements InvocationInterceptor {
         } catch (InvocationTargetException e) {
             throw e.getCause();
         }
+        ResultFile.append(context, memory);
         if (!budget.retained().isEmpty()) {
             memory.assertRetained(budget.retained());
         }

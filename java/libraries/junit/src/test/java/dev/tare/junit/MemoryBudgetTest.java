@@ -12,6 +12,9 @@ import static org.junit.platform.testkit.engine.EventConditions.test;
 import static org.junit.platform.testkit.engine.TestExecutionResultConditions.message;
 
 import dev.tare.testing.JavaProgram;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
@@ -21,9 +24,11 @@ import java.util.concurrent.Callable;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
+import java.util.regex.Pattern;
 import org.junit.jupiter.api.Nested;
 import org.junit.jupiter.api.RepeatedTest;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.api.parallel.Execution;
 import org.junit.jupiter.api.parallel.ExecutionMode;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -244,6 +249,39 @@ class MemoryBudgetTest {
                 .configurationParameter("junit.jupiter.execution.parallel.config.fixed.parallelism", "4")
                 .execute().testEvents().assertStatistics(stats -> stats.succeeded(51).failed(0));
         assertFalse(Parallel.OVERLAP.get());
+    }
+
+    /** Lines for {@code tare check}: of a test that fails too, and of each invocation of one that has several. */
+    @Test
+    void appendsResults(@TempDir Path dir) throws Exception {
+        Path file = dir.resolve("new").resolve("results.jsonl");
+        System.setProperty("dev.tare.junit.results", file.toString());
+        try {
+            run("within");
+            run("holdsTooMuch");
+            EngineTestKit.engine("junit-jupiter").selectors(selectClass(Invoked.class)).execute();
+        } finally {
+            System.clearProperty("dev.tare.junit.results");
+        }
+        List<String> lines = Files.readAllLines(file, StandardCharsets.UTF_8);
+        assertEquals(3, lines.size());
+        String budgeted = Pattern.quote(Budgeted.class.getName());
+        assertTrue(lines.get(0).matches("\\{\"schema\":\"tare.junit/1\",\"timeMillis\":\\d+,\"test\":\"" + budgeted + "[.]within\",\"jdk\":\"[^\"]+\","
+                + "\"retained\":10\\d{4},\"allocated\":10\\d{4}}"), lines.get(0));
+        assertTrue(lines.get(1).contains(".holdsTooMuch\""), lines.get(1));
+        assertTrue(lines.get(2).contains(".Invoked.holds([1] a \\u0022)\""), lines.get(2));
+    }
+
+    /** Run by JUnit inside of the test above. */
+    static class Invoked {
+        Object held;
+
+        @MemoryBudget(retained = "9 KiB", repeats = 1)
+        @ParameterizedTest
+        @ValueSource(strings = "a \"")
+        void holds(String text) {
+            held = text;
+        }
     }
 
     @Test

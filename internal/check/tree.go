@@ -110,18 +110,25 @@ func Build(ctx context.Context, side, dir, command string, log io.Writer) error 
 	if command == "" {
 		return nil
 	}
+	if out, err := shell(ctx, dir, command, log); err != nil {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		return &BuildError{Side: side, Command: command, Err: err, Output: out}
+	}
+	return nil
+}
+
+// shell runs a shell's command in a folder, and returns the end of what it prints. What the
+// command started ends with it.
+func shell(ctx context.Context, dir, command string, log io.Writer) (string, error) {
 	last := &tail{most: buildTail}
 	cmd := exec.CommandContext(ctx, "/bin/sh", "-e", "-c", command)
 	both := io.MultiWriter(log, last)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, both, both
 	inGroup(cmd)
-	if err := cmd.Run(); err != nil {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		return &BuildError{Side: side, Command: command, Err: err, Output: last.text()}
-	}
-	return nil
+	err := cmd.Run()
+	return last.text(), err
 }
 
 // tail keeps the end of what is written.
