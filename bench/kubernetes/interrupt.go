@@ -112,55 +112,56 @@ func (b *bench) interruptions(ctx context.Context) error {
 var short = []string{"--trials", "2", "--baselines", "1", "--confirmations", "1", "--margin", "5%", "--proof", "short", "--ample", "256m", "--warmup", "1s", "--duration", "2s", "--slo", "errors=0", "--json"}
 
 // interrupt makes one fit, interrupts it, and has it come to its end.
-func (b *bench) interrupt(ctx context.Context, i *interruption) error {
+func (b *bench) interrupt(ctx context.Context, i *interruption) (err error) {
 	begun := time.Now()
-	kept := filepath.Join(b.dir, fmt.Sprintf("fits-%d-%d.db", i.Number, begun.UnixNano()))
+	kept := ""
 	var answer *fitRun
-	for answer == nil {
-		stored, err := b.stored(ctx, kept)
-		if err != nil {
-			return err
-		}
-		args := []string{"fit", "--store", kept, "--resume"}
-		if stored == 0 {
+	for again := 0; answer == nil; again++ {
+		args := []string{"fit", "--store", kept, "--resume", "--json"}
+		if i.Stored == 0 {
+			kept = filepath.Join(b.dir, fmt.Sprintf("fits-%d-%d-%d.db", i.Number, begun.UnixNano(), again))
 			args = append(append(append([]string{"fit", "--store", kept, "--runner", "kubernetes"}, short...), b.clusterFlags()...),
 				"--load", "http://127.0.0.1:8080/health", "--", "/jdk/bin/java", "-Xmx32m", "-jar", "/sysinfo.jar", "--port", "8080")
-		} else {
-			args = append(args, "--json")
 		}
 		f, err := b.startFit(ctx, args)
 		if err != nil {
 			return err
 		}
-		if i.Number > 0 && !i.Stopped {
-			if err := f.interruptAt(ctx, i); err != nil {
-				f.kill()
-				return err
-			}
+		first := i.Number > 0 && !i.Stopped
+		if first {
+			err = f.interruptAt(ctx, i)
+		}
+		if errors.Is(err, errEnded) {
+			i.Trials = 0
+			_ = f.wait() // another one is made
+			continue
+		}
+		if err != nil {
+			f.kill()
+			return err
 		}
 		switch err := f.wait(); {
 		case err == nil:
 			if answer, err = readFit("kubernetes", f.out.Bytes()); err != nil {
 				return err
 			}
-		case i.Stopped || i.Number == 0:
-			return fmt.Errorf("the fit does not come to its end: %w: %s", err, f.last)
+		case !first:
+			return fmt.Errorf("the fit does not come to its end: %w: %s", err, f.said())
 		default:
 			i.Stopped, i.Ended = true, f.ended
 			if i.Kind != "tare" {
-				i.Said = f.last
+				i.Said = f.said()
 			}
-			if i.Stored, err = b.stored(ctx, kept); err != nil {
+			if i.Stored, err = stored(ctx, kept); err != nil {
 				return err
 			}
 		}
 	}
 	i.LimitBytes, i.TotalSeconds = answer.LimitBytes, time.Since(begun).Seconds()
-	var err error
 	if i.Behind, err = b.behind(ctx); err != nil {
 		return err
 	}
-	fmt.Fprintf(os.Stderr, "%2d %-10s after %d trials and %.1f s: stopped %v, %d of %d trials stored, %d MiB after %.0f s %s\n", i.Number, i.Kind, i.Trials, i.Seconds, i.Stopped, i.Stored, i.Ended, i.LimitBytes>>20, i.TotalSeconds, i.Said)
+	fmt.Fprintf(os.Stderr, "%2d %-10s after %d trials and %.1f s: stopped %v, %d of %d trials stored, %d MiB after %.0f s %q %s\n", i.Number, i.Kind, i.Trials, i.Seconds, i.Stopped, i.Stored, i.Ended, i.LimitBytes>>20, i.TotalSeconds, i.Behind, i.Said)
 	return b.keep(record{Interruption: i})
 }
 
@@ -170,10 +171,15 @@ type fit struct {
 	b     *bench
 	out   bytes.Buffer
 	lines chan string
-	// ended counts the trials that it said to have ended, last is its last line.
+	// ended counts the trials that it said to have ended, last are its last lines.
 	ended int
-	last  string
+	last  []string
 }
+
+// said is what it said at its end.
+func (f *fit) said() string { return strings.Join(f.last[max(0, len(f.last)-2):], "; ") }
+
+var errEnded = errors.New("the fit ended before it was interrupted")
 
 func (b *bench) startFit(ctx context.Context, args []string) (*fit, error) {
 	f := &fit{Cmd: exec.CommandContext(ctx, "bin/tare", args...), b: b, lines: make(chan string, 1000)}
@@ -199,7 +205,7 @@ var trialLine = regexp.MustCompile(`^ *(\d+) +\d+ MiB  `)
 // note looks at a line of stderr, and tells whether a trial has ended.
 func (f *fit) note(line string) bool {
 	if strings.TrimSpace(line) != "" {
-		f.last = line
+		f.last = append(f.last, strings.TrimSpace(line))
 	}
 	m := trialLine.FindStringSubmatch(line)
 	if m == nil {
@@ -237,7 +243,7 @@ func (f *fit) interruptAt(ctx context.Context, i *interruption) error {
 		select {
 		case line, more := <-f.lines:
 			if !more {
-				return errors.New("the fit ended before the interruption")
+				return errEnded
 			}
 			if f.note(line) {
 				if trials--; trials == 0 {

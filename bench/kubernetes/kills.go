@@ -78,7 +78,7 @@ func (b *bench) ledger() string { return filepath.Join(b.dir, "ledger") }
 const (
 	// known bounds the time until the agent has weighed a new JVM, over the time until a pod
 	// has ended, and settled is how long after that it is asked for.
-	known   = time.Minute
+	known   = 3 * time.Minute
 	over    = 3 * time.Minute
 	settled = 3 * time.Second
 )
@@ -110,7 +110,8 @@ func (b *bench) kill(ctx context.Context, name string, c cell) (_ *kill, err err
 	defer func() { err = errors.Join(err, b.removePod(name)) }()
 	if c.end != nil {
 		if err := until(ctx, known, "a footprint of its JVM", func() (bool, error) { return b.weighed(ctx, name) }); err != nil {
-			return nil, err
+			state, _ := b.Run(ctx, "", "describe", "pod", name) // what it does not say is missing
+			return nil, fmt.Errorf("%w\n%s", err, state)
 		}
 		if err := b.read(ctx, p); err != nil {
 			return nil, err

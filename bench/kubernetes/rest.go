@@ -106,7 +106,7 @@ func (b *bench) sweep(ctx context.Context) error {
 }
 
 // stored is how many trials a store has of its only fit, 0 without a fit.
-func (b *bench) stored(ctx context.Context, file string) (int, error) {
+func stored(ctx context.Context, file string) (int, error) {
 	s, err := store.Open(ctx, file)
 	if err != nil {
 		return 0, err

@@ -94,9 +94,7 @@ spec:
 	if _, err := nodes.Find(t.Context(), client, namespace); !errors.Is(err, nodes.ErrNoAgent) {
 		t.Errorf("without an agent: %v", err)
 	}
-	if left := c.Kubectl(t, "get", "daemonsets,pods,secrets,serviceaccounts,networkpolicies,clusterroles,clusterrolebindings", "-n", namespace, "-l", "app.kubernetes.io/instance="+namespace, "-o", "name"); left != "" {
-		t.Errorf("left: %s", left)
-	}
+	c.Until(t, "", "get", "daemonsets,pods,secrets,serviceaccounts,networkpolicies,clusterroles,clusterrolebindings", "-n", namespace, "-l", "app.kubernetes.io/instance="+namespace, "-o", "name")
 	// What kustomize starts from is taken by the API server as it is.
 	for _, part := range []string{"agent", "hub"} {
 		c.Kubectl(t, "apply", "--server-side", "--dry-run=server", "-k", filepath.Join(root, "deploy", "kustomize", part))

@@ -401,6 +401,10 @@ func remove(dir string) error {
 	return errors.Join(err, os.RemoveAll(dir))
 }
 
+// podShares is the weight of all pods, where a process of the machine has 1024: with that
+// they would all together get the time of one.
+const podShares = "8192"
+
 // makeGroups makes the group of the pods in all hierarchies of version 1.
 func makeGroups(name string) error {
 	controllers, err := filepath.Glob("/sys/fs/cgroup/*/cgroup.procs")
@@ -415,11 +419,16 @@ func makeGroups(name string) error {
 		if err := os.Mkdir(filepath.Join(dir, name), 0o755); err != nil && !errors.Is(err, os.ErrExist) {
 			return err
 		}
-		for _, setting := range []string{"cpuset.cpus", "cpuset.mems"} {
-			if text, err := os.ReadFile(filepath.Join(dir, setting)); err == nil {
-				if err := os.WriteFile(filepath.Join(dir, name, setting), text, 0o644); err != nil {
-					return err
-				}
+		for _, setting := range []string{"cpuset.cpus", "cpuset.mems", "cpu.shares"} {
+			text, err := os.ReadFile(filepath.Join(dir, setting))
+			if err != nil {
+				continue // another controller's
+			}
+			if setting == "cpu.shares" {
+				text = []byte(podShares)
+			}
+			if err := os.WriteFile(filepath.Join(dir, name, setting), text, 0o644); err != nil {
+				return err
 			}
 		}
 	}
