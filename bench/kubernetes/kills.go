@@ -14,6 +14,7 @@ import (
 
 	"tare.dev/tare/internal/autopsy"
 	"tare.dev/tare/internal/kubeapi"
+	"tare.dev/tare/internal/testkit/cluster"
 )
 
 // kill is what was found of a pod that ended.
@@ -51,10 +52,11 @@ func (b *bench) nextKills() []cell {
 func (b *bench) killsLeft() bool { return len(b.nextKills()) > 0 }
 
 // kills makes pods end, one after the other, beside an agent with its defaults.
-func (b *bench) kills(ctx context.Context) error {
-	if err := b.installAgent(ctx); err != nil {
+func (b *bench) kills(ctx context.Context) (err error) {
+	if err := b.InstallAgent(ctx, ".", agentImage, filepath.Join(b.dir, "kills")); err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, b.uninstallAgent()) }()
 	for i, c := range b.nextKills() {
 		k, err := b.kill(ctx, "kill-"+strconv.Itoa(i), c)
 		if err != nil {
@@ -68,12 +70,12 @@ func (b *bench) kills(ctx context.Context) error {
 	return nil
 }
 
-func (b *bench) installAgent(ctx context.Context) error {
-	return b.InstallAgent(ctx, ".", agentImage, b.ledger())
+func (b *bench) uninstallAgent() error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	_, err := b.Helm(ctx, ".", "uninstall", cluster.AgentNamespace, "-n", cluster.AgentNamespace, "--ignore-not-found")
+	return err
 }
-
-// ledger is the folder of the agent's ledger.
-func (b *bench) ledger() string { return filepath.Join(b.dir, "ledger") }
 
 const (
 	// known bounds the time until the agent has weighed a new JVM, over the time until a pod

@@ -64,7 +64,7 @@ const (
 func main() {
 	var o options
 	flag.StringVar(&o.cache, "cache", os.Getenv("TARE_CACHE"), "`folder` that holds jdks")
-	flag.StringVar(&o.only, "only", "", "fit, kills, pods or interruptions alone, or page, which measures nothing")
+	flag.StringVar(&o.only, "only", "", "some of fit,interruptions,kills,pods alone, or page, which measures nothing")
 	flag.IntVar(&o.fits, "fits", 3, "fits on each of the two runners")
 	flag.IntVar(&o.kills, "kills", len(cells()), "the most kills that are made now")
 	flag.IntVar(&o.pods, "pods", 100, "pods on the node")
@@ -110,45 +110,53 @@ type bench struct {
 }
 
 func run(ctx context.Context, o options) (err error) {
-	if o.only != "" && o.only != "page" && !slices.ContainsFunc(modes, func(m mode) bool { return m.name == o.only }) {
-		return fmt.Errorf("-only %q: give fit, interruptions, kills, pods or page", o.only)
+	wanted := modes
+	if o.only != "" {
+		wanted = nil
+		for name := range strings.SplitSeq(o.only, ",") {
+			i := slices.IndexFunc(modes, func(m mode) bool { return m.name == name })
+			if i < 0 && name != "page" {
+				return fmt.Errorf("-only %q: give some of fit, interruptions, kills and pods, or page", o.only)
+			}
+			if i >= 0 {
+				wanted = append(wanted, modes[i])
+			}
+		}
 	}
 	b := &bench{o: o}
 	if b.kept, err = records.Open(raw, records.Into(func(r record) { b.all = append(b.all, r) })); err != nil {
 		return err
 	}
 	defer b.kept.Close()
-	for _, m := range modes {
-		if o.only != "" && o.only != m.name || !m.left(b) {
-			continue
-		}
-		if err := b.inCluster(ctx, m); err != nil {
-			return errors.Join(fmt.Errorf("%s: %w", m.name, err), b.write())
-		}
+	if wanted = slices.DeleteFunc(slices.Clone(wanted), func(m mode) bool { return !m.left(b) }); len(wanted) > 0 {
+		err = b.inCluster(ctx, wanted)
 	}
-	return b.write()
+	return errors.Join(err, results.Write("kubernetes", "Trials and agents in a Kubernetes cluster", "make bench-kubernetes", page(b.all, b.o)))
 }
 
-// write writes the page of what was measured so far.
-func (b *bench) write() error {
-	return results.Write("kubernetes", "Trials and agents in a Kubernetes cluster", "make bench-kubernetes", page(b.all, b.o))
-}
-
-// inCluster measures with a cluster of its own.
-func (b *bench) inCluster(ctx context.Context, m mode) (err error) {
+// inCluster starts a cluster and measures there. What fails in one mode keeps no other
+// from being measured.
+func (b *bench) inCluster(ctx context.Context, wanted []mode) (err error) {
 	if b.dir, err = os.MkdirTemp("", "tare-bench-kubernetes-"); err != nil {
 		return err
 	}
 	defer os.RemoveAll(b.dir)
-	programs := map[string]string{"/jdk": filepath.Join(b.o.cache, "jdks", jdk), "/bin/sh": "/bin/dash", "/usr/bin/tail": "/usr/bin/tail", "/usr/bin/mkfifo": "/usr/bin/mkfifo",
-		"/usr/bin/sleep": "/usr/bin/sleep", "/usr/bin/head": "/usr/bin/head", "/sysinfo.jar": "bin/sysinfo.jar", "/workloads.jar": "bin/workloads.jar"}
+	programs := map[string]string{"/jdk": filepath.Join(b.o.cache, "jdks", jdk), "/sysinfo.jar": "bin/sysinfo.jar", "/workloads.jar": "bin/workloads.jar", "/bin/sh": "/bin/dash"}
+	for _, name := range []string{"tail", "mkfifo", "sleep", "head"} {
+		programs["/usr/bin/"+name] = "/usr/bin/" + name
+	}
 	b.Cluster, err = cluster.Open(".", cluster.Image{Name: agentImage, Entrypoint: []string{"/usr/bin/tare"}, Files: map[string]string{"/usr/bin/tare": "bin/tare"}},
 		cluster.Image{Name: appImage, Files: programs})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, b.Close()) }()
-	return m.measure(b, ctx)
+	for _, m := range wanted {
+		if failed := m.measure(b, ctx); failed != nil {
+			err = errors.Join(err, fmt.Errorf("%s: %w", m.name, failed))
+		}
+	}
+	return err
 }
 
 // keep keeps what was measured.

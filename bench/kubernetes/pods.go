@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"tare.dev/tare/internal/ledger"
 	"tare.dev/tare/internal/linux"
 	"tare.dev/tare/internal/testkit/cluster"
+	"tare.dev/tare/internal/testkit/results"
 )
 
 // podsRun is what an agent did on a node of many pods.
@@ -43,10 +45,12 @@ func (b *bench) podsLeft() bool {
 const startAll = 15 * time.Minute
 
 // pods starts many pods beside an agent with its defaults, and watches it.
-func (b *bench) pods(ctx context.Context) error {
-	if err := b.installAgent(ctx); err != nil {
+func (b *bench) pods(ctx context.Context) (err error) {
+	ledger := filepath.Join(b.dir, "pods")
+	if err := b.InstallAgent(ctx, ".", agentImage, ledger); err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, b.uninstallAgent()) }()
 	agent, err := b.agent(ctx)
 	if err != nil {
 		return err
@@ -79,16 +83,21 @@ func (b *bench) pods(ctx context.Context) error {
 	}
 	p.PeakBytes = status.VmHWM
 	// A ledger is read whole when nobody writes to it.
-	if _, err := b.Helm(ctx, ".", "uninstall", cluster.AgentNamespace, "-n", cluster.AgentNamespace); err != nil {
+	if err := b.uninstallAgent(); err != nil {
 		return err
 	}
 	if err := until(ctx, time.Minute, "the agent's end", func() (bool, error) { return syscall.Kill(agent, 0) != nil, nil }); err != nil {
 		return err
 	}
-	if err := p.names(b.ledger()); err != nil {
+	if err := p.names(ledger); err != nil {
 		return err
 	}
-	return b.keep(record{Pods: &p})
+	fmt.Fprintf(os.Stderr, "%d pods, %d named, delays %s\n", p.Pods, p.Named, results.Spread(p.Delays, "%.1f"))
+	if err := b.keep(record{Pods: &p}); err != nil {
+		return err
+	}
+	_, err = b.Run(ctx, "", "delete", "deployment", "many")
+	return err
 }
 
 // agent is the id, on this machine, of the agent's process.
@@ -101,10 +110,11 @@ func (b *bench) agent(ctx context.Context) (int, error) {
 	if err := json.Unmarshal([]byte(text), &all); err != nil {
 		return 0, err
 	}
-	if len(all.Items) != 1 || len(all.Items[0].AllStatuses()) != 1 {
-		return 0, fmt.Errorf("%d pods in the agent's namespace", len(all.Items))
+	i := slices.IndexFunc(all.Items, func(p kubeapi.Pod) bool { return p.Status.Phase == "Running" && p.Metadata.Deleted == nil })
+	if i < 0 || len(all.Items[i].AllStatuses()) != 1 {
+		return 0, fmt.Errorf("the agent does not run: %.2000s", text)
 	}
-	p := all.Items[0]
+	p := all.Items[i]
 	pids, err := b.Processes(p.Metadata.UID, kubeapi.ID(p.AllStatuses()[0].ContainerID))
 	if err != nil || len(pids) != 1 {
 		return 0, fmt.Errorf("processes %v of the agent: %w", pids, err)
