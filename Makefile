@@ -15,7 +15,7 @@ STATICCHECK  := honnef.co/go/tools/cmd/staticcheck@v0.8.1
 .PHONY: build image man setup-build setup-test test test-java test-go check lint fmt demo fuzz \
   bench bench-fresh bench-truth bench-hostile bench-weigh bench-cost bench-agent bench-agent-kills bench-autopsy bench-serve \
   bench-verdicts bench-demo bench-options bench-exec bench-peers bench-images bench-fit bench-fit-record \
-  bench-check bench-levers bench-kills bench-jmh bench-caches bench-release experiments experiments-full \
+  bench-check bench-kubernetes bench-levers bench-kills bench-jmh bench-caches bench-release experiments experiments-full \
   release site kubernetes-manifests test-chart clean FORCE
 
 build: setup-build bin/tare bin/tare-exec $(JARS)
@@ -242,6 +242,17 @@ bench-fit-record: build
 	@scripts/bench-jars.sh
 	@scripts/bench-services.sh shop camel
 	scripts/usual-disk.sh $(GO) run ./bench/fit -cache $(TARE_CACHE) -record $(RECORD)
+
+# Trials, interruptions, kills and a hundred pods in a real cluster of one node, which it
+# starts; hours, and 10 GiB of free memory. It goes on where it was cut off, and what was
+# measured so far is in docs/results/raw/kubernetes.jsonl. KUBERNETES='-only kills' measures
+# that alone; fit, interruptions and pods are the others, page writes the page anew.
+KUBERNETES ?=
+bench-kubernetes: build
+	@scripts/setup.sh build test
+	@scripts/jdks.sh
+	@scripts/kubernetes.sh
+	$(GO) run ./bench/kubernetes -cache $(TARE_CACHE) $(KUBERNETES)
 
 # How often tare check is wrong, on versions of a service that hold a known part more. Some
 # 25 minutes on a machine that does little else; CHECK=-noisy makes the runs beside a

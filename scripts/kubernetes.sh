@@ -5,20 +5,23 @@
 #   scripts/kubernetes.sh --where   print the folder that it is in, or is to be in
 #
 # The folder is $TARE_CACHE/kubernetes/KEY (default $XDG_CACHE_HOME/tare, ~/.cache/tare). KEY changes with the
-# sources in internal/testkit/cluster/onenode. In it are onenode (control plane and kubelet), pause (of each pod), both built here, and cni
-# (Debian's network plugins). containerd and runc are the system's: scripts/setup.sh test installs them with Docker.
+# sources in internal/testkit/cluster/onenode, and with the version of Helm that deploy/helm/render has. In it are
+# onenode (control plane and kubelet), pause (of each pod) and helm, all built here, and cni (Debian's network
+# plugins). containerd and runc are the system's: scripts/setup.sh test installs them with Docker.
 # Without this folder the tests of clusters are skipped, by name.
 set -euo pipefail
 shopt -s inherit_errexit
 export LC_ALL=C CGO_ENABLED=0
 root=$(cd "$(dirname "$0")/.." && pwd)
 source=$root/internal/testkit/cluster/onenode
+helm=$(sed -n 's,^require \(helm.sh/helm/v3\) \(v.*\),\1/cmd/helm@\2,p' "$root/deploy/helm/render/go.mod")
 cache=${TARE_CACHE:-${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/tare}/kubernetes
 plugins=containernetworking-plugins
 
 fail() { printf 'kubernetes: error: %s\n' "$*" >&2; exit 1; }
 
-key=$(cd "$source" && sha256sum -- *.go pause/*.go go.mod go.sum | sha256sum | cut -c1-12)
+[[ $helm = *@v* ]] || fail "deploy/helm/render/go.mod does not name a version of Helm"
+key=$(cd "$source" && { sha256sum -- *.go pause/*.go go.mod go.sum && echo "$helm"; } | sha256sum | cut -c1-12)
 dir=$cache/$key
 if [[ ${1:-} = --where ]]; then
   echo "$dir"
@@ -42,6 +45,7 @@ for package in k8s.io/component-base/version k8s.io/client-go/pkg/version; do
 done
 (cd "$source" && go build -mod=readonly -buildvcs=false -trimpath -ldflags "$flags" -o "$made/onenode" . &&
   go build -mod=readonly -buildvcs=false -trimpath -ldflags "-s -w" -o "$made/pause" ./pause)
+GOBIN=$made go install -trimpath -ldflags "-s -w" "$helm"
 
 type -P apt-get dpkg-deb >/dev/null || fail "the network plugins come from Debian: no apt-get or dpkg-deb here"
 (cd "$made" && { apt-get -q download "$plugins" || { apt-get -q update && apt-get -q download "$plugins"; }; } >apt.log 2>&1) ||

@@ -95,11 +95,11 @@ func state(pod *corev1.Pod, since time.Duration) (ready bool, err error) {
 			}
 		}
 		if e := s.State.Terminated; e != nil && e.ExitCode != 0 {
-			return false, fmt.Errorf("container %s ended with exit code %d (%s) before the trial: %s", s.Name, e.ExitCode, linux.PrintableName(e.Reason), linux.PrintableName(e.Message))
+			return false, fmt.Errorf("%w: container %s ended with exit code %d (%s) before the trial: %s", errLost, s.Name, e.ExitCode, linux.PrintableName(e.Reason), linux.PrintableName(e.Message))
 		}
 	}
 	if pod.Status.Phase == corev1.PodFailed {
-		return false, fmt.Errorf("%s: %s", linux.PrintableName(pod.Status.Reason), linux.PrintableName(pod.Status.Message))
+		return false, fmt.Errorf("%w: %s: %s", errLost, linux.PrintableName(pod.Status.Reason), linux.PrintableName(pod.Status.Message))
 	}
 	for _, cond := range pod.Status.Conditions {
 		if cond.Type == corev1.PodScheduled && cond.Status == corev1.ConditionFalse && since > scheduleTime {

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"crypto/rand"
 	"maps"
 	"slices"
 	"strconv"
@@ -80,7 +81,7 @@ func (t Template) job(owner metav1.OwnerReference, fit, secret, node string, lim
 	}
 	return batchv1.Job{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "batch/v1", Kind: "Job"},
-		ObjectMeta: metav1.ObjectMeta{GenerateName: "tare-trial-", Labels: labels, OwnerReferences: []metav1.OwnerReference{owner}},
+		ObjectMeta: metav1.ObjectMeta{Name: "tare-trial-" + strings.ToLower(rand.Text()[:10]), Labels: labels, OwnerReferences: []metav1.OwnerReference{owner}},
 		Spec: batchv1.JobSpec{BackoffLimit: ptr(int32(0)), ActiveDeadlineSeconds: ptr(int64(maxTrialTime)), TTLSecondsAfterFinished: ptr(int32(ttl)),
 			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels, Annotations: map[string]string{"sidecar.istio.io/inject": "false"}}, Spec: spec}},
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,6 +21,7 @@ import (
 	"tare.dev/tare/internal/testkit/alone"
 	"tare.dev/tare/internal/testkit/cluster"
 	"tare.dev/tare/internal/testkit/jvmtest"
+	"tare.dev/tare/internal/testkit/polltest"
 	"tare.dev/tare/internal/trial"
 )
 
@@ -77,6 +79,7 @@ func TestCluster(t *testing.T) {
 	c, tare := start(t)
 	t.Run("process", func(t *testing.T) { testProcess(t, c) })
 	t.Run("trial", func(t *testing.T) { testTrial(t, c) })
+	t.Run("agent killed", func(t *testing.T) { testAgentKilled(t, c) })
 	t.Run("killed", func(t *testing.T) { testKilled(t, c) })
 	t.Run("not started", func(t *testing.T) { testNotStarted(t, c) })
 	t.Run("rights", func(t *testing.T) { testRights(t, c) })
@@ -192,6 +195,59 @@ func testTrial(t *testing.T, c *cluster.Cluster) {
 	}
 	if text, err := os.ReadFile(s.LogFile); err != nil || !strings.Contains(string(text), "listening on") {
 		t.Errorf("log %q, %v", text, err)
+	}
+}
+
+// A trial whose agent is killed is made anew in another pod, and the application of the
+// first ends with its agent.
+func testAgentKilled(t *testing.T, c *cluster.Cluster) {
+	r, s := open(t, c, nil), sysinfo(t, 200*mib, "-Xmx32m")
+	type outcome struct {
+		res *trial.Result
+		err error
+	}
+	done := make(chan outcome, 1)
+	go func() {
+		res, err := r.Trial(t.Context(), s)
+		done <- outcome{res, err}
+	}()
+	var uid, application string
+	var agent []int
+	polltest.UntilNil(t, func() error {
+		text, err := c.Run(t.Context(), "", "get", "pods", "-l", "dev.tare/role=trial", "-o", "json")
+		var pods kubeapi.List[kubeapi.Pod]
+		if err = errors.Join(err, json.Unmarshal([]byte(text), &pods)); err != nil || len(pods.Items) != 1 {
+			return fmt.Errorf("%d pods: %w", len(pods.Items), err)
+		}
+		ids := map[string]string{}
+		for _, status := range pods.Items[0].AllStatuses() {
+			ids[status.Name] = kubeapi.ID(status.ContainerID)
+		}
+		uid, application = pods.Items[0].Metadata.UID, ids[kube.Application]
+		jvm, err := c.Processes(uid, application)
+		if err != nil || len(jvm) != 1 {
+			return fmt.Errorf("processes %v: %w", jvm, err)
+		}
+		if name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", jvm[0])); err != nil || string(name) != "java\n" {
+			return fmt.Errorf("%q is no JVM yet: %w", name, err)
+		}
+		agent, err = c.Processes(uid, ids["tare"])
+		return err
+	})
+	if len(agent) != 1 {
+		t.Fatalf("processes of the agent: %v", agent)
+	}
+	if err := syscall.Kill(agent[0], syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	polltest.UntilNil(t, func() error {
+		if jvm, err := c.Processes(uid, application); err != nil || len(jvm) > 0 {
+			return fmt.Errorf("left: %v, %w", jvm, err)
+		}
+		return nil
+	})
+	if o := <-done; o.err != nil || !o.res.Passed() {
+		t.Errorf("%+v, %v", o.res, o.err)
 	}
 }
 

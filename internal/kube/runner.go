@@ -8,16 +8,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
+	"net/url"
 	"os"
 	"strings"
 	"sync"
 	"time"
 
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"tare.dev/tare/internal/kubeapi"
+	"tare.dev/tare/internal/linux"
 	"tare.dev/tare/internal/remote"
 	"tare.dev/tare/internal/runner"
 	"tare.dev/tare/internal/trial"
@@ -35,6 +37,9 @@ type Runner struct {
 	fit      string
 	token    string
 	owner    metav1.OwnerReference
+
+	// stop ends the goroutine that says that this tare lives.
+	stop context.CancelFunc
 
 	mu    sync.Mutex
 	node  string
@@ -90,15 +95,34 @@ func NewRunner(ctx context.Context, c *kubeapi.Client, t Template) (*Runner, err
 		return nil, fmt.Errorf("secret of the fit: %w", err)
 	}
 	r.owner = metav1.OwnerReference{APIVersion: "v1", Kind: "Secret", Name: made.Name, UID: made.UID}
+	var living context.Context
+	living, r.stop = context.WithCancel(context.WithoutCancel(ctx))
+	go r.live(living)
 	return r, nil
 }
 
 const (
-	// seenKey is an annotation of the owner: when its tare last lived. abandonedAfter is
-	// how long ago that is of one that is swept.
+	// seenKey is an annotation of the owner: when its tare last lived, said anew each
+	// seenEvery. abandonedAfter is how long ago that is of one that is swept.
 	seenKey        = "dev.tare/seen"
+	seenEvery      = 3 * time.Minute
 	abandonedAfter = 15 * time.Minute
 )
+
+// live says that this tare lives until the context ends, however long a trial takes.
+func (r *Runner) live(ctx context.Context) {
+	tick := time.NewTicker(seenEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			patch := map[string]any{"metadata": map[string]any{"annotations": map[string]string{seenKey: time.Now().UTC().Format(time.RFC3339)}}}
+			_ = r.client.Merge(ctx, secretPath(r.client, r.owner.Name), patch) // the next one says it
+		case <-ctx.Done():
+			return
+		}
+	}
+}
 
 // Sweep removes the owners of fits the tare of which has not been seen for long, and with
 // them all that they made. Clocks that are apart by minutes do no harm.
@@ -135,9 +159,31 @@ const removeTime = 30 * time.Second
 
 // Close removes all that was made.
 func (r *Runner) Close() error {
+	r.stop()
+	return r.remove(secretPath(r.client, r.owner.Name))
+}
+
+// remove removes an object, and waits where the API server is away.
+func (r *Runner) remove(path string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), removeTime)
 	defer cancel()
-	return r.client.Remove(ctx, secretPath(r.client, r.owner.Name))
+	return insist(ctx, func() error { return r.client.Remove(ctx, path) })
+}
+
+// insist tries until the API server answers, whatever it says, for awayTime.
+func insist(ctx context.Context, try func() error) error {
+	for end := time.Now().Add(awayTime); ; {
+		err := try()
+		var answer *kubeapi.StatusError
+		if err == nil || errors.As(err, &answer) && answer.Code < http.StatusInternalServerError || time.Now().After(end) {
+			return err
+		}
+		select {
+		case <-time.After(awayPoll):
+		case <-ctx.Done():
+			return err
+		}
+	}
 }
 
 // Name is "kubernetes".
@@ -172,19 +218,24 @@ func (r *Runner) open(ctx context.Context, limits runner.Limits) (_ *inPod, err 
 	if limits.Cpuset != "" {
 		return nil, errors.New("--cpuset: a pod cannot name its processors: give --cpus")
 	}
-	r.seen(ctx)
 	job := r.template.job(r.owner, r.fit, r.owner.Name, r.Node(), limits)
-	var made batchv1.Job
-	if err := r.client.Create(ctx, jobPath(r.client, ""), job, &made); err != nil {
-		return nil, fmt.Errorf("job of a trial: %w", err)
-	}
-	p := &inPod{runner: r, job: made.Name}
+	p := &inPod{runner: r, job: job.Name}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, p.close())
 		}
 	}()
-	job.Name = made.Name
+	tries := 0
+	if err := insist(ctx, func() error {
+		tries++
+		err := r.client.Create(ctx, jobPath(r.client, ""), job, nil)
+		if tries > 1 && kubeapi.IsCode(err, http.StatusConflict) {
+			return nil // the answer to an earlier try was lost
+		}
+		return err
+	}); err != nil {
+		return nil, fmt.Errorf("job of a trial: %w", err)
+	}
 	pod, err := podOf(ctx, r.client, job)
 	if err != nil {
 		return nil, err
@@ -199,12 +250,6 @@ func (r *Runner) open(ctx context.Context, limits runner.Limits) (_ *inPod, err 
 	}
 	r.mu.Unlock()
 	return p, p.connect(ctx)
-}
-
-// seen says that this tare lives; where it cannot be said, the trial will tell.
-func (r *Runner) seen(ctx context.Context) {
-	patch := map[string]any{"metadata": map[string]any{"annotations": map[string]string{seenKey: time.Now().UTC().Format(time.RFC3339)}}}
-	_ = r.client.Merge(ctx, secretPath(r.client, r.owner.Name), patch)
 }
 
 const (
@@ -234,7 +279,7 @@ func (p *inPod) connect(ctx context.Context) error {
 			return ctx.Err()
 		}
 	}
-	return fmt.Errorf("agent of pod %s: %w", p.pod, last)
+	return fmt.Errorf("%w: agent of pod %s: %w", errLost, p.pod, last)
 }
 
 func (p *inPod) disconnect() {
@@ -248,16 +293,29 @@ func (p *inPod) disconnect() {
 // close removes the job, and with it the pod.
 func (p *inPod) close() error {
 	p.disconnect()
-	ctx, cancel := context.WithTimeout(context.Background(), removeTime)
-	defer cancel()
-	return p.runner.client.Remove(ctx, jobPath(p.runner.client, p.job))
+	return p.runner.remove(jobPath(p.runner.client, p.job))
 }
 
-// Trial makes a trial in a pod.
-func (r *Runner) Trial(ctx context.Context, s trial.Spec) (res *trial.Result, err error) {
+// errLost says that a pod was lost, or the way to it, through no doing of its trial.
+var errLost = errors.New("the trial's pod was lost")
+
+// maxLost is how often a trial whose pod was lost is made anew.
+const maxLost = 3
+
+// Trial makes a trial in a pod; where that is lost, in another one.
+func (r *Runner) Trial(ctx context.Context, s trial.Spec) (*trial.Result, error) {
 	if s.Inspect != nil {
 		return nil, errors.New("a trial in a cluster cannot be looked into")
 	}
+	for lost := 0; ; lost++ {
+		res, err := r.trialOnce(ctx, s)
+		if !errors.Is(err, errLost) || ctx.Err() != nil || lost == maxLost {
+			return res, err
+		}
+	}
+}
+
+func (r *Runner) trialOnce(ctx context.Context, s trial.Spec) (res *trial.Result, err error) {
 	log, err := openLog(s.LogFile)
 	if err != nil {
 		return nil, err
@@ -274,6 +332,9 @@ func (r *Runner) Trial(ctx context.Context, s trial.Spec) (res *trial.Result, er
 // trial makes the trial, whatever becomes of the connection meanwhile.
 func (p *inPod) trial(ctx context.Context, s trial.Spec, log io.Writer) (*trial.Result, error) {
 	t, err := p.client.BeginTrial(ctx, s)
+	if away := (*url.Error)(nil); errors.As(err, &away) {
+		return nil, fmt.Errorf("%w: %w", errLost, err)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -288,7 +349,7 @@ func (p *inPod) trial(ctx context.Context, s trial.Spec, log io.Writer) (*trial.
 			away = time.Now()
 		}
 		if time.Since(away) > awayTime {
-			return nil, fmt.Errorf("the trial's pod cannot be reached for %s: %w", awayTime, err)
+			return nil, fmt.Errorf("%w: it cannot be reached for %s: %w", errLost, awayTime, err)
 		}
 		p.disconnect()
 		for p.client == nil && ctx.Err() == nil && time.Since(away) <= awayTime {
@@ -303,7 +364,7 @@ func (p *inPod) trial(ctx context.Context, s trial.Spec, log io.Writer) (*trial.
 			}
 		}
 		if p.client == nil {
-			return nil, errors.Join(ctx.Err(), fmt.Errorf("the trial's pod cannot be reached: %w", err))
+			return nil, errors.Join(ctx.Err(), fmt.Errorf("%w: it cannot be reached: %w", errLost, err))
 		}
 	}
 }
@@ -320,11 +381,11 @@ func (p *inPod) gone(ctx context.Context) error {
 			continue
 		}
 		if pod.Status.Phase == corev1.PodFailed {
-			return fmt.Errorf("pod %s failed: %s %s", p.pod, pod.Status.Reason, pod.Status.Message)
+			return fmt.Errorf("%w: pod %s failed: %s %s", errLost, p.pod, linux.PrintableName(pod.Status.Reason), linux.PrintableName(pod.Status.Message))
 		}
 		return nil
 	}
-	return fmt.Errorf("pod %s was removed during its trial", p.pod)
+	return fmt.Errorf("%w: pod %s was removed during its trial", errLost, p.pod)
 }
 
 func openLog(name string) (io.WriteCloser, error) {

@@ -10,9 +10,10 @@ import (
 )
 
 // seize begins to trace the first thread of a process, which goes on (ptrace(2),
-// PTRACE_SEIZE). Only the calling thread traces it.
+// PTRACE_SEIZE). Only the calling thread traces it; the process is killed when that ends,
+// however it does.
 func seize(pid int) error {
-	if _, _, errno := unix.Syscall6(unix.SYS_PTRACE, unix.PTRACE_SEIZE, uintptr(pid), 0, 0, 0, 0); errno != 0 {
+	if _, _, errno := unix.Syscall6(unix.SYS_PTRACE, unix.PTRACE_SEIZE, uintptr(pid), 0, unix.PTRACE_O_EXITKILL, 0, 0); errno != 0 {
 		return fmt.Errorf("trace of process %d: %w; the agent's container needs the capability SYS_PTRACE", pid, errno)
 	}
 	return nil

@@ -39,12 +39,13 @@ type Cluster struct {
 	// Node is the name of the only node.
 	Node string
 
-	dir    string
-	cgroup string
-	plane  *exec.Cmd
-	node   *exec.Cmd
-	lock   *os.File
-	ports  ports
+	dir     string
+	program string // of control plane and node
+	cgroup  string
+	plane   *exec.Cmd
+	node    *exec.Cmd
+	lock    *os.File
+	ports   ports
 }
 
 type ports struct{ api, etcd, peer, kubelet int }
@@ -60,33 +61,59 @@ const (
 func Start(t testing.TB, images ...Image) *Cluster {
 	t.Helper()
 	alone.Uses(t, "a Kubernetes cluster")
-	made := madeBefore(t)
-	if err := sweep(); err != nil {
-		t.Fatalf("what an earlier cluster left: %v", err)
+	c, err := Open(jvmtest.Root(t), images...)
+	if errors.Is(err, ErrNone) {
+		t.Skip(err)
 	}
-	c := &Cluster{Node: "localhost"}
-	t.Cleanup(func() { c.stop(t) })
-	if err := c.start(made, images); err != nil {
-		t.Fatalf("cluster: %v%s", err, c.logs())
-	}
-	return c
-}
-
-// madeBefore is the folder that scripts/kubernetes.sh made.
-func madeBefore(t testing.TB) string {
-	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("a Kubernetes cluster needs root")
-	}
-	out, err := exec.Command(filepath.Join(jvmtest.Root(t), "scripts", "kubernetes.sh"), "--where").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(c.logs())
+		}
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+// ErrNone says that there can be no cluster here.
+var ErrNone = errors.New("no Kubernetes here")
+
+// Open starts a cluster that has the images; root is the folder of the tree. Close ends
+// it, and so does the end of this process; what is left then goes with the next Open. The
+// error is ErrNone where scripts/kubernetes.sh has not made what it is of.
+func Open(root string, images ...Image) (*Cluster, error) {
+	made, err := madeBefore(root)
+	if err != nil {
+		return nil, err
+	}
+	if err := sweep(); err != nil {
+		return nil, fmt.Errorf("what an earlier cluster left: %w", err)
+	}
+	c := &Cluster{Node: "localhost"}
+	if err := c.start(made, images); err != nil {
+		return nil, errors.Join(fmt.Errorf("cluster: %w%s", err, c.logs()), c.Close())
+	}
+	return c, nil
+}
+
+// madeBefore is the folder that scripts/kubernetes.sh made.
+func madeBefore(root string) (string, error) {
+	if os.Geteuid() != 0 {
+		return "", fmt.Errorf("%w: a cluster needs root", ErrNone)
+	}
+	out, err := exec.Command(filepath.Join(root, "scripts", "kubernetes.sh"), "--where").Output()
+	if err != nil {
+		return "", fmt.Errorf("scripts/kubernetes.sh --where: %w", err)
+	}
 	dir := strings.TrimSpace(string(out))
 	if _, err := os.Stat(filepath.Join(dir, "onenode")); err != nil {
-		t.Skip("no Kubernetes in the cache: scripts/kubernetes.sh builds it once, in a quarter of an hour (make test does not)")
+		return "", fmt.Errorf("%w in the cache: scripts/kubernetes.sh builds it once, in a quarter of an hour (make test does not)", ErrNone)
 	}
-	return dir
+	return dir, nil
 }
 
 func (c *Cluster) start(made string, images []Image) (err error) {
@@ -104,17 +131,68 @@ func (c *Cluster) start(made string, images []Image) (err error) {
 	if err := c.prepare(made, images); err != nil {
 		return err
 	}
-	onenode := filepath.Join(made, "onenode")
-	c.plane, err = c.run("control-plane.log", 0, onenode, "control-plane", "-dir", c.dir, "-port", strconv.Itoa(c.ports.api),
-		"-etcd", strconv.Itoa(c.ports.etcd), "-peer", strconv.Itoa(c.ports.peer))
-	if err != nil {
+	c.program = filepath.Join(made, "onenode")
+	if err := c.startControlPlane(); err != nil {
 		return err
 	}
-	c.node, err = c.run("node.log", syscall.CLONE_NEWNS|syscall.CLONE_NEWPID, onenode, "node", "-dir", c.dir, "-cgroup-root", "/"+c.cgroup, "-port", strconv.Itoa(c.ports.kubelet))
+	c.node, err = c.run("node.log", syscall.CLONE_NEWNS|syscall.CLONE_NEWPID, c.program, "node", "-dir", c.dir, "-cgroup-root", "/"+c.cgroup, "-port", strconv.Itoa(c.ports.kubelet))
 	if err != nil {
 		return err
 	}
 	return c.await()
+}
+
+func (c *Cluster) startControlPlane() (err error) {
+	c.plane, err = c.run("control-plane.log", 0, c.program, "control-plane", "-dir", c.dir, "-port", strconv.Itoa(c.ports.api),
+		"-etcd", strconv.Itoa(c.ports.etcd), "-peer", strconv.Itoa(c.ports.peer))
+	return err
+}
+
+// KillControlPlane kills the API server, its database, and the controllers (SIGKILL), and
+// starts them again after some time. It returns when the API server answers; the node and
+// its pods go on meanwhile.
+func (c *Cluster) KillControlPlane(ctx context.Context, away time.Duration) error {
+	_ = c.plane.Process.Kill() // it may have ended
+	_ = c.plane.Wait()
+	select {
+	case <-time.After(away):
+	case <-ctx.Done():
+	}
+	if err := c.startControlPlane(); err != nil {
+		return err
+	}
+	return c.await()
+}
+
+// Processes are the ids, on this machine, of the processes of a pod by its UID, and where
+// a container's id is given, of that one alone. A group that is gone has none.
+func (c *Cluster) Processes(podUID, container string) ([]int, error) {
+	var all []int
+	for _, class := range []string{"", "burstable", "besteffort"} {
+		top := filepath.Join("/sys/fs/cgroup/memory", c.cgroup, "kubepods", class, "pod"+podUID, container)
+		err := filepath.WalkDir(top, func(path string, d os.DirEntry, err error) error {
+			if errors.Is(err, os.ErrNotExist) {
+				return nil
+			}
+			if err != nil || d.Name() != "cgroup.procs" {
+				return err
+			}
+			text, err := os.ReadFile(path)
+			if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ENODEV) {
+				return nil // it went meanwhile
+			}
+			for line := range strings.FieldsSeq(string(text)) {
+				if pid, err := strconv.Atoi(line); err == nil && pid > 0 {
+					all = append(all, pid)
+				}
+			}
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
 }
 
 // run starts a program that ends with this process.
@@ -191,9 +269,9 @@ func (c *Cluster) await() error {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		ready, err := c.kubectl(ctx, nil, "get", "node", c.Node, "-o", `jsonpath={.status.conditions[?(@.type=="Ready")].status}`)
+		ready, err := c.Run(ctx, "", "get", "node", c.Node, "-o", `jsonpath={.status.conditions[?(@.type=="Ready")].status}`)
 		if err == nil && ready == "True" {
-			if _, err = c.kubectl(ctx, nil, "get", "serviceaccount", "default"); err == nil {
+			if _, err = c.Run(ctx, "", "get", "serviceaccount", "default"); err == nil {
 				return nil
 			}
 		}
@@ -210,10 +288,12 @@ func (c *Cluster) await() error {
 	}
 }
 
-func (c *Cluster) kubectl(ctx context.Context, in []byte, args ...string) (string, error) {
+// Run runs kubectl as the administrator, with in as its standard input, and returns what
+// it prints.
+func (c *Cluster) Run(ctx context.Context, in string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, "kubectl", append([]string{"--kubeconfig", c.Kubeconfig, "--cache-dir", filepath.Join(c.dir, "kubectl")}, args...)...)
 	var out, errs bytes.Buffer
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(in), &out, &errs
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(in), &out, &errs
 	if err := cmd.Run(); err != nil {
 		return "", fmt.Errorf("kubectl %s: %w: %s", strings.Join(args, " "), err, errs.String())
 	}
@@ -223,7 +303,7 @@ func (c *Cluster) kubectl(ctx context.Context, in []byte, args ...string) (strin
 // Kubectl runs kubectl as the administrator, and fails the test if that fails.
 func (c *Cluster) Kubectl(t testing.TB, args ...string) string {
 	t.Helper()
-	out, err := c.kubectl(t.Context(), nil, args...)
+	out, err := c.Run(t.Context(), "", args...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -233,7 +313,7 @@ func (c *Cluster) Kubectl(t testing.TB, args ...string) string {
 // Apply has the API server take manifests.
 func (c *Cluster) Apply(t testing.TB, manifests string) {
 	t.Helper()
-	if _, err := c.kubectl(t.Context(), []byte(manifests), "apply", "-f", "-"); err != nil {
+	if _, err := c.Run(t.Context(), manifests, "apply", "-f", "-"); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -242,7 +322,7 @@ func (c *Cluster) Apply(t testing.TB, manifests string) {
 func (c *Cluster) Until(t testing.TB, want string, args ...string) {
 	t.Helper()
 	polltest.UntilNil(t, func() error {
-		out, err := c.kubectl(t.Context(), nil, args...)
+		out, err := c.Run(t.Context(), "", args...)
 		if err == nil && out != want {
 			err = fmt.Errorf("kubectl %s prints %q, want %q", strings.Join(args, " "), out, want)
 		}
@@ -250,12 +330,9 @@ func (c *Cluster) Until(t testing.TB, want string, args ...string) {
 	})
 }
 
-// stop ends everything: the node's first process takes all others, and their mounts,
+// Close ends everything: the node's first process takes all others, and their mounts,
 // with it.
-func (c *Cluster) stop(t testing.TB) {
-	if t.Failed() {
-		t.Log(c.logs())
-	}
+func (c *Cluster) Close() error {
 	for _, cmd := range []*exec.Cmd{c.node, c.plane} {
 		if cmd != nil && cmd.Process != nil {
 			_ = cmd.Process.Kill()
@@ -263,12 +340,9 @@ func (c *Cluster) stop(t testing.TB) {
 		}
 	}
 	if c.lock == nil {
-		return
+		return nil
 	}
-	defer c.lock.Close()
-	if err := remove(c.dir); err != nil {
-		t.Error(err)
-	}
+	return errors.Join(remove(c.dir), c.lock.Close())
 }
 
 // logs are the ends of the logs of all parts.
@@ -327,6 +401,10 @@ func remove(dir string) error {
 	return errors.Join(err, os.RemoveAll(dir))
 }
 
+// podShares is the weight of all pods, where a process of the machine has 1024: with that
+// they would all together get the time of one.
+const podShares = "8192"
+
 // makeGroups makes the group of the pods in all hierarchies of version 1.
 func makeGroups(name string) error {
 	controllers, err := filepath.Glob("/sys/fs/cgroup/*/cgroup.procs")
@@ -341,11 +419,16 @@ func makeGroups(name string) error {
 		if err := os.Mkdir(filepath.Join(dir, name), 0o755); err != nil && !errors.Is(err, os.ErrExist) {
 			return err
 		}
-		for _, setting := range []string{"cpuset.cpus", "cpuset.mems"} {
-			if text, err := os.ReadFile(filepath.Join(dir, setting)); err == nil {
-				if err := os.WriteFile(filepath.Join(dir, name, setting), text, 0o644); err != nil {
-					return err
-				}
+		for _, setting := range []string{"cpuset.cpus", "cpuset.mems", "cpu.shares"} {
+			text, err := os.ReadFile(filepath.Join(dir, setting))
+			if err != nil {
+				continue // another controller's
+			}
+			if setting == "cpu.shares" {
+				text = []byte(podShares)
+			}
+			if err := os.WriteFile(filepath.Join(dir, name, setting), text, 0o644); err != nil {
+				return err
 			}
 		}
 	}

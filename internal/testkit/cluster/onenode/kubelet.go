@@ -58,7 +58,7 @@ protectKernelDefaults: false
 localStorageCapacityIsolation: true
 imageGCHighThresholdPercent: 100
 evictionHard: {memory.available: 50Mi, nodefs.available: 1%%, imagefs.available: 1%%}
-maxPods: 30
+maxPods: 110
 syncFrequency: 10s
 nodeStatusUpdateFrequency: 5s
 fileCheckFrequency: 5s

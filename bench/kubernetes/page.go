@@ -1,0 +1,183 @@
+package main
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"tare.dev/tare/internal/testkit/results"
+)
+
+// page is what was measured so far.
+func page(all []record, o options) string {
+	var b strings.Builder
+	b.WriteString("A cluster of one node: Kubernetes 1.35.4, containerd, control groups of version 1, all on this machine (scripts/kubernetes.sh). JVMs of JDK " + jdk + ". Spreads are median (least … most).\n\n")
+	var days []string
+	var loads []float64
+	for _, r := range all {
+		days = append(days, r.At.Format(time.DateOnly))
+		if load, err := strconv.ParseFloat(r.Load, 64); err == nil {
+			loads = append(loads, load)
+		}
+	}
+	slices.Sort(days)
+	fmt.Fprintf(&b, "Measured on %s. Load of the machine (1 minute) after each measurement, on %d processors: %s; others worked on it.\n\n", strings.Join(slices.Compact(days), ", "), runtime.NumCPU(), results.Spread(loads, "%.1f"))
+	fitText(&b, all, o)
+	interruptionText(&b, all, o)
+	killText(&b, all)
+	podText(&b, all, o)
+	b.WriteString("## Not measured\n\nTwo nodes (`tare fit` has no `--parallel`), control groups of version 2, limits of the node itself, and other applications than the demo service.\n")
+	return b.String()
+}
+
+// of says how much of what is to be measured was.
+func of(done, want int) string {
+	if done >= want {
+		return fmt.Sprint(done)
+	}
+	return fmt.Sprintf("%d of %d, **partial**", done, want)
+}
+
+func fitText(b *strings.Builder, all []record, o options) {
+	b.WriteString("## The same fit on this machine and in the cluster\n\n")
+	fmt.Fprintf(b, "The demo service without options, `tare fit %s`, by turns on each runner. Time for each trial is that of the whole search over its trials: in the cluster a pod is made and removed for each.\n\n", strings.Join(search[:len(search)-1], " "))
+	b.WriteString("| runner | fits | limit, MiB | trials | s for each trial | of it around the trial |\n|---|---:|---:|---:|---:|---:|\n")
+	limits, each := map[string]float64{}, map[string]float64{}
+	for _, runner := range runners {
+		fits := fitsOf(all, runner)
+		var limit, trials, whole, around []float64
+		for _, f := range fits {
+			w, a := f.perTrial()
+			limit, trials, whole, around = append(limit, float64(f.LimitBytes)/(1<<20)), append(trials, float64(f.Trials)), append(whole, w.Seconds()), append(around, a.Seconds())
+		}
+		limits[runner], each[runner] = results.Median(limit), results.Median(whole)
+		fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s |\n", runner, of(len(fits), o.fits), results.Spread(limit, "%.0f"), results.Spread(trials, "%.0f"), results.Spread(whole, "%.1f"), results.Spread(around, "%.1f"))
+	}
+	if here, there := limits[runners[0]], limits[runners[1]]; here > 0 && there > 0 {
+		apart, more := 100*(there-here)/here, each[runners[1]]-each[runners[0]]
+		fmt.Fprintf(b, "\n- limits, medians: %+.1f %% in the cluster, goal 5 %%: %s\n- time for each trial beyond the local one: %.1f s, goal 5 s: %s\n", apart, results.Reached(apart <= 5 && apart >= -5), more, results.Reached(more <= 5))
+	}
+	b.WriteString("\n")
+}
+
+func interruptionText(b *strings.Builder, all []record, o options) {
+	done, whole, rests := interruptionsOf(all)
+	fmt.Fprintf(b, "## Interruptions\n\n%s fits of the demo service with short trials (`%s`), each interrupted once by SIGKILL at a random moment, up to %d trials and %s after its start (seed %d). What stopped was started again, with `--resume` where a trial was stored. The API server was away for up to %s.\n\n", of(len(done), o.interruptions), strings.Join(short[:len(short)-1], " "), moreTrials-1, moreTime, o.seed, awayTime)
+	if len(done) == 0 {
+		return
+	}
+	var reference []float64
+	for _, w := range whole {
+		reference = append(reference, float64(w.LimitBytes)/(1<<20))
+	}
+	b.WriteString("| killed | interruptions | went on by itself | trials lost | answer, MiB | left behind by a fit that ended |\n|---|---:|---:|---:|---:|---|\n")
+	lost, same, clean := 0, 0, true
+	for _, kind := range kinds {
+		var answers []float64
+		on, gone := 0, 0
+		var behind []string
+		for _, i := range done {
+			if i.Kind != kind {
+				continue
+			}
+			answers = append(answers, float64(i.LimitBytes)/(1<<20))
+			if !i.Stopped {
+				on++
+			}
+			gone += max(0, i.Ended-i.Stored)
+			behind = append(behind, i.Behind...)
+			if a := float64(i.LimitBytes) / (1 << 20); a <= 1.05*results.Median(reference) && a >= 0.95*results.Median(reference) {
+				same++
+			}
+		}
+		lost, clean = lost+gone, clean && len(behind) == 0
+		fmt.Fprintf(b, "| %s | %d | %d | %d | %s | %s |\n", kind, len(answers), on, gone, results.Spread(answers, "%.0f"), strings.Join(append(behind, "")[:max(1, len(behind))], ", "))
+	}
+	fmt.Fprintf(b, "| nothing | %d | | | %s | |\n\n", len(reference), results.Spread(reference, "%.0f"))
+	var seconds []float64
+	for _, l := range rests {
+		seconds, clean = append(seconds, l.Seconds), clean && l.Gone
+	}
+	if len(seconds) > 0 {
+		fmt.Fprintf(b, "After a tare was killed its jobs and pods were gone within %s s; the agent waits 5 minutes, a job stays for one more.\n", results.Spread(seconds, "%.0f"))
+	}
+	for _, r := range all {
+		if r.Swept != nil {
+			clean = clean && len(r.Swept.Left) == 0
+			fmt.Fprintf(b, "Its secret goes with the next fit, 15 minutes later: the secrets' time was put back, and after one more fit there was left: %s.\n", strings.Join(append(r.Swept.Left, "nothing")[:max(1, len(r.Swept.Left))], ", "))
+		}
+	}
+	fmt.Fprintf(b, "\n- nothing left: %s\n- finished trials lost, %d: %s\n- answers within 5 %% of the median without an interruption, %d of %d: %s\n", results.Reached(clean), lost, results.Reached(lost == 0), same, len(done), results.Reached(same == len(done)))
+	var said []string
+	for _, i := range done {
+		if i.Said != "" {
+			said = append(said, fmt.Sprintf("- number %d, %s: %s\n", i.Number, i.Kind, strings.TrimSpace(i.Said)))
+		}
+	}
+	if len(said) > 0 {
+		fmt.Fprintf(b, "\nWhat tare said where it did not go on by itself:\n\n%s", strings.Join(said, ""))
+	}
+	b.WriteString("\n")
+}
+
+func killText(b *strings.Builder, all []record) {
+	done := killsOf(all)
+	right, certain, made := 0, 0, 0
+	var table strings.Builder
+	for _, c := range cells() {
+		k, ok := done[c.name]
+		if !ok {
+			continue
+		}
+		made++
+		if k.Verdict == c.want {
+			right++
+		}
+		if k.Confidence == "certain" {
+			certain++
+		}
+		code := ""
+		if k.ExitCode != nil {
+			code = fmt.Sprint(*k.ExitCode)
+		}
+		fmt.Fprintf(&table, "| %s | %s%s | %s | %s |\n", c.name, k.Verdict, wrong(k.Verdict, c.want), k.Confidence, code)
+	}
+	fmt.Fprintf(b, "## Pods that ended\n\n%s ends of pods with a JVM, each made once, beside the agent of the chart with its defaults; `tare kube autopsy` was asked %s after the end.\n\n", of(made, len(cells())), settled)
+	if made == 0 {
+		return
+	}
+	fmt.Fprintf(b, "- verdicts right, %d of %d: %s\n- of them certain: %d\n\n| made | found | certainty | exit code |\n|---|---|---|---:|\n%s\n", right, made, results.Reached(right == made && made == len(cells())), certain, table.String())
+}
+
+func podText(b *strings.Builder, all []record, o options) {
+	b.WriteString("## Many pods on one node\n\n")
+	i := slices.IndexFunc(all, func(r record) bool { return r.Pods != nil })
+	for j, r := range all { // the largest
+		if r.Pods != nil && r.Pods.Pods >= all[i].Pods.Pods {
+			i = j
+		}
+	}
+	if i < 0 {
+		b.WriteString("Not measured yet.\n\n")
+		return
+	}
+	p := all[i].Pods
+	slices.Sort(p.Delays)
+	const intervals = 20
+	in := 0
+	for _, d := range p.Delays {
+		if d <= intervals {
+			in++
+		}
+	}
+	share := 100 * p.AllSeconds / p.LifeSeconds
+	// The chart gives 1 %, and a full bucket at the start.
+	budget := p.LifeSeconds*0.01 + 0.6
+	fmt.Fprintf(b, "%s pods, each a JVM that stands still (Serial, interpreted, `-Xmx16m`), started at once beside the agent of the chart with its defaults (a look each 10 s, 1 %% of a processor, 64 MiB); all ran after %.0f s.\n\n", of(p.Pods, o.pods), p.StartSeconds)
+	fmt.Fprintf(b, "- JVMs with the names of pod and container within two intervals (%d s) of their start, %d of %d: %s; delays %s s\n", intervals, in, p.Pods, results.Reached(in == p.Pods), results.Spread(p.Delays, "%.1f"))
+	fmt.Fprintf(b, "- processor of the agent, from before the first pod: %.1f s in %.0f s, %.2f %%, budget %.1f s (1 %% and 0.6 s at the start): %s; each minute when all ran, %%: %s\n", p.AllSeconds, p.LifeSeconds, share, budget, results.Reached(p.AllSeconds <= budget), results.Spread(p.Percents, "%.2f"))
+	fmt.Fprintf(b, "- its highest resident memory (VmHWM): %.1f MiB, budget 64: %s\n\n", float64(p.PeakBytes)/(1<<20), results.Reached(p.PeakBytes <= 64<<20))
+}

@@ -1,0 +1,137 @@
+package nodes_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"tare.dev/tare/internal/kubeapi"
+	"tare.dev/tare/internal/nodes"
+	"tare.dev/tare/internal/testkit/alone"
+	"tare.dev/tare/internal/testkit/cluster"
+	"tare.dev/tare/internal/testkit/jvmtest"
+	"tare.dev/tare/internal/testkit/polltest"
+)
+
+const (
+	agentImage = "docker.io/tare/tare:test"
+	appImage   = "docker.io/tare/holder:17"
+	namespace  = cluster.AgentNamespace
+)
+
+// The chart on a real cluster: Helm installs it, its agent names and weighs the JVM of a
+// pod, an upgrade and a rollback keep what it knows, and nothing of it stays.
+func TestCluster(t *testing.T) {
+	alone.Uses(t, "a Kubernetes cluster")
+	root := jvmtest.Root(t)
+	tare := filepath.Join(t.TempDir(), "tare")
+	build := exec.Command("go", "build", "-o", tare, "tare.dev/tare/cmd/tare")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	c := cluster.Start(t, cluster.Image{Name: agentImage, Entrypoint: []string{"/usr/bin/tare"}, Files: map[string]string{"/usr/bin/tare": tare}},
+		cluster.Image{Name: appImage, Files: map[string]string{"/jdk": jvmtest.Home(t, 17), "/workloads.jar": jvmtest.Jar(t, "workloads.jar")}})
+	client, err := kubeapi.Open(kubeapi.Options{Kubeconfig: c.Kubeconfig, Namespace: "default"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ledger := t.TempDir()
+	install := func(values ...string) {
+		t.Helper()
+		if err := c.InstallAgent(t.Context(), root, agentImage, ledger, values...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	install("agent.interval=1s")
+	c.Apply(t, `
+apiVersion: v1
+kind: Pod
+metadata: {name: shop-0}
+spec:
+  terminationGracePeriodSeconds: 1
+  containers:
+  - name: shop
+    image: `+appImage+`
+    imagePullPolicy: Never
+    stdin: true
+    command: [/jdk/bin/java, -Xmx24m, -jar, /workloads.jar, holder, "1"]
+    resources: {limits: {memory: 128Mi}}
+`)
+	named(t, client)
+	f := find(t, client)
+	if w, err := f.Weigh(t.Context(), c.Node, "default", "shop-0", "shop"); err != nil || w.RSSBytes < 10<<20 {
+		t.Errorf("weighed: %+v, %v", w, err)
+	}
+	if _, err := f.Weigh(t.Context(), c.Node, "default", "shop-1", ""); !kubeapi.IsCode(err, 404) {
+		t.Errorf("a pod that is not there: %v", err)
+	}
+
+	secret := c.Kubectl(t, "get", "secret", nodes.TokenSecret, "-n", namespace, "-o", "jsonpath={.data.token}")
+	install("agent.interval=2s", "agent.features.otherUsers=false")
+	if got := agentArgs(t, c); !strings.Contains(got, "--interval=2s") || strings.Contains(got, "DAC_READ_SEARCH") {
+		t.Errorf("after the upgrade: %s", got)
+	}
+	named(t, client)
+	if _, err := c.Helm(t.Context(), root, "rollback", namespace, "1", "-n", namespace, "--wait", "--timeout", "2m"); err != nil {
+		t.Fatal(err)
+	}
+	if got := agentArgs(t, c); !strings.Contains(got, "--interval=1s") || !strings.Contains(got, "DAC_READ_SEARCH") {
+		t.Errorf("after the rollback: %s", got)
+	}
+	named(t, client)
+	if got := c.Kubectl(t, "get", "secret", nodes.TokenSecret, "-n", namespace, "-o", "jsonpath={.data.token}"); got != secret || got == "" {
+		t.Error("the upgrade changed the token")
+	}
+
+	if _, err := c.Helm(t.Context(), root, "uninstall", namespace, "-n", namespace, "--wait"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := nodes.Find(t.Context(), client, namespace); !errors.Is(err, nodes.ErrNoAgent) {
+		t.Errorf("without an agent: %v", err)
+	}
+	c.Until(t, "", "get", "daemonsets,pods,secrets,serviceaccounts,networkpolicies,clusterroles,clusterrolebindings", "-n", namespace, "-l", "app.kubernetes.io/instance="+namespace, "-o", "name")
+	// What kustomize starts from is taken by the API server as it is.
+	for _, part := range []string{"agent", "hub"} {
+		c.Kubectl(t, "apply", "--server-side", "--dry-run=server", "-k", filepath.Join(root, "deploy", "kustomize", part))
+	}
+}
+
+// find finds the agent that runs now.
+func find(t *testing.T, client *kubeapi.Client) *nodes.Fleet {
+	t.Helper()
+	f, err := nodes.Find(t.Context(), client, namespace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// named waits until the agent names the JVM of the pod, and nothing else.
+func named(t *testing.T, client *kubeapi.Client) {
+	t.Helper()
+	polltest.UntilNil(t, func() error {
+		f, err := nodes.Find(t.Context(), client, namespace)
+		if err != nil {
+			return err
+		}
+		all, err := f.JVMs(t.Context())
+		if err != nil {
+			return err
+		}
+		if len(all) != 1 || all[0].Namespace != "default" || all[0].Pod != "shop-0" || all[0].ContainerName != "shop" || all[0].Resident == 0 || all[0].Counters == nil || all[0].Counters.Limit != 128<<20 {
+			return fmt.Errorf("JVMs: %+v", all)
+		}
+		return nil
+	})
+}
+
+// agentArgs are the arguments and capabilities of the agent that runs.
+func agentArgs(t *testing.T, c *cluster.Cluster) string {
+	t.Helper()
+	return c.Kubectl(t, "get", "pods", "-n", namespace, "-l", nodes.AgentLabel, "--field-selector", "status.phase=Running", "-o", "jsonpath={.items[*].spec.containers[0]['args','securityContext']}")
+}
