@@ -311,6 +311,10 @@ func fitConfig(ctx context.Context, args []string, o fitOptions, stderr io.Write
 	if c.SLO, err = o.objective(c.Load); err != nil {
 		return c, usageError(err)
 	}
+	ample, err := parseAmple(o.ample)
+	if err != nil {
+		return c, usageError(err)
+	}
 	switch {
 	case o.runner == inCluster:
 		err = o.applicationInCluster(ctx, &c, args, stderr)
@@ -322,7 +326,7 @@ func fitConfig(ctx context.Context, args []string, o fitOptions, stderr io.Write
 	if err != nil {
 		return c, err
 	}
-	if c.AmpleBytes, err = ampleBytes(ctx, o.ample, c.Runner); err != nil {
+	if c.AmpleBytes, err = ampleBytes(ctx, ample, c.Runner); err != nil {
 		return c, usageError(err)
 	}
 	return c, nil

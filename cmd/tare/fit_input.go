@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -223,19 +224,10 @@ const (
 	minAmple        = 16 * report.MiB
 )
 
-// ampleBytes is --ample, or half of what is available where the trials run, and at most
-// 2 GiB: the JVM sizes itself by what it sees, and would take more of more.
-func ampleBytes(ctx context.Context, s string, h runner.Host) (int64, error) {
-	available, err := h.Available(ctx)
-	if err != nil {
-		return 0, err
-	}
+// parseAmple reads --ample; 0 is none.
+func parseAmple(s string) (int64, error) {
 	if s == "" {
-		n := min(maxDefaultAmple, available/2) / report.MiB * report.MiB
-		if n < minAmple {
-			return 0, fmt.Errorf("only %s of memory are available: free some, or give --ample", report.Limit(available))
-		}
-		return n, nil
+		return 0, nil
 	}
 	n, err := runner.ParseSize(s)
 	if err != nil {
@@ -244,8 +236,22 @@ func ampleBytes(ctx context.Context, s string, h runner.Host) (int64, error) {
 	if n < minAmple {
 		return 0, fmt.Errorf("--ample %s: no JVM starts in less than %s", s, report.Limit(minAmple))
 	}
-	if n > available {
-		return 0, fmt.Errorf("--ample %s: only %s are available where the trials run", s, report.Limit(available))
-	}
 	return (n + report.MiB - 1) / report.MiB * report.MiB, nil
+}
+
+// ampleBytes is what --ample gives, or half of what is available where the trials run,
+// and at most 2 GiB: the JVM sizes itself by what it sees, and would take more of more.
+func ampleBytes(ctx context.Context, given int64, h runner.Host) (int64, error) {
+	available, err := h.Available(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if given > available {
+		return 0, fmt.Errorf("--ample %s: only %s are available where the trials run", report.Limit(given), report.Limit(available))
+	}
+	half := min(maxDefaultAmple, available/2) / report.MiB * report.MiB
+	if given == 0 && half < minAmple {
+		return 0, fmt.Errorf("only %s of memory are available: free some, or give --ample", report.Limit(available))
+	}
+	return cmp.Or(given, half), nil
 }

@@ -56,7 +56,7 @@ func TestFitRefusesBadInput(t *testing.T) {
 		{"load time", []string{"--ready", "tcp:80", "--load-command", "true", "--load-timeout", "-1s", "--", "java", "-jar", jar}, exitUsage, "--load-timeout -1s"},
 		{"size", []string{"--ready", "tcp:80", "--ample", "2x", "--", "java", "-jar", jar}, exitUsage, `"2x" is no size`},
 		{"too small", []string{"--ready", "tcp:80", "--ample", "1m", "--", "java", "-jar", jar}, exitUsage, "no JVM starts in less"},
-		{"too large", []string{"--ready", "tcp:80", "--ample", "900000g", "--", "java", "-jar", jar}, exitUsage, "available here"},
+		{"too large", []string{"--ready", "tcp:80", "--ample", "900000g", "--", "java", "-jar", jar}, exitUsage, "are available where the trials run"},
 		{"env", []string{"--ready", "tcp:80", "--env", "X", "--", "java", "-jar", jar}, exitUsage, "NAME=VALUE"},
 		{"flag", []string{"--nope", "--", "java", "-jar", jar}, exitUsage, "unknown flag: --nope"},
 		{"CPUs", []string{"--cpus", "NaN", "--ready", "tcp:80", "--", "java", "-jar", jar}, exitUsage, "--cpus NaN"},

@@ -112,7 +112,8 @@ func testFit(t *testing.T, c *cluster.Cluster, tare string) {
 	if err := json.Unmarshal(out, &got); err != nil {
 		t.Fatal(err)
 	}
-	if got.LimitBytes < 30*mib || got.LimitBytes > 256*mib || len(got.Trials) == 0 || !strings.Contains(errs.String(), "node localhost") {
+	if got.LimitBytes < 30*mib || got.LimitBytes > 256*mib || len(got.Trials) == 0 || !strings.Contains(errs.String(), "node localhost") ||
+		!strings.Contains(errs.String(), "class archives and extracted jars are not tried: ") {
 		t.Errorf("%.3000s\n%s", out, &errs)
 	}
 }
@@ -153,6 +154,13 @@ func testProcess(t *testing.T, c *cluster.Cluster) {
 		if err := p.Close(); err != nil {
 			t.Error(err)
 		}
+	}
+	m, err := r.Machine(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := r.Available(t.Context()); err != nil || n <= 64*mib || n > m.MemoryBytes {
+		t.Errorf("%d of %d bytes available on the node, %v", n, m.MemoryBytes, err)
 	}
 }
 

@@ -93,6 +93,9 @@ func (c *Client) RemoveMade(ctx context.Context, path string) ([]string, error) 
 }
 
 func (c *Client) openArchives(ctx context.Context, in archivesRequest) (runner.Archives, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	long, hangUp := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, hangUp)
 	held, err := c.hold(long, in)

@@ -156,11 +156,6 @@ func (d *Docker) Owned() (name string, labels map[string]string) {
 // gets a time of change. From now on ClassPath, File and Extract know by name what it
 // holds, until Close.
 func (d *Docker) CopyOut(ctx context.Context, path, name string, changed time.Time) (err error) {
-	r, err := d.fileOfImage(ctx, path)
-	if err != nil {
-		return err
-	}
-	defer func() { err = also(err, r.Close()) }()
 	if d.scratch == "" {
 		if d.scratch, err = os.MkdirTemp("", "tare-image-*"); err != nil {
 			return err
@@ -171,11 +166,10 @@ func (d *Docker) CopyOut(ctx context.Context, path, name string, changed time.Ti
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(f, r)
-	if err = also(err, f.Close()); err == nil {
-		err = os.Chtimes(to, changed, changed)
+	if err := also(d.readOut(ctx, path, f), f.Close()); err != nil {
+		return err
 	}
-	if err != nil {
+	if err := os.Chtimes(to, changed, changed); err != nil {
 		return err
 	}
 	if d.copies == nil {
@@ -185,37 +179,33 @@ func (d *Docker) CopyOut(ctx context.Context, path, name string, changed time.Ti
 	return nil
 }
 
-// fileOfImage opens a file of the image: the engine gives those of containers alone.
-func (d *Docker) fileOfImage(ctx context.Context, path string) (_ io.ReadCloser, err error) {
+// readOut writes what a file of the image holds: the engine gives files of containers
+// alone.
+func (d *Docker) readOut(ctx context.Context, path string, to io.Writer) (err error) {
 	name, labels := d.Owned()
 	id, err := d.engine.Create(context.WithoutCancel(ctx), docker.Spec{Name: name, Image: d.image.ID, Entrypoint: []string{InContainer}, Labels: labels})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	done := func() error { return d.engine.Remove(context.WithoutCancel(ctx), id) }
+	defer func() { err = also(err, d.engine.Remove(context.WithoutCancel(ctx), id)) }()
 	r, err := d.engine.CopyFrom(ctx, id, path)
 	if err != nil {
-		return nil, also(err, done())
+		return err
 	}
+	defer r.Close()
 	t := tar.NewReader(r)
 	h, err := t.Next()
 	if err == nil && h.Typeflag != tar.TypeReg {
 		err = errors.New("no file")
 	}
-	f := &fromImage{Reader: t, close: func() error { return also(r.Close(), done()) }}
-	if err != nil {
-		return nil, also(fmt.Errorf("%s in the image: %w", path, err), f.Close())
+	if err == nil {
+		_, err = io.Copy(to, t)
 	}
-	return f, nil
+	if err != nil {
+		return fmt.Errorf("%s in the image: %w", path, err)
+	}
+	return nil
 }
-
-// fromImage is a file of an image.
-type fromImage struct {
-	io.Reader
-	close func() error
-}
-
-func (f *fromImage) Close() error { return f.close() }
 
 // Close removes what CopyOut made.
 func (d *Docker) Close() error {
