@@ -315,8 +315,8 @@ func TestSearchOnBank(t *testing.T) {
 		counts, within5, within8, alike float64
 		least, most                     float64 // answers over the smallest limit that passes
 	}{
-		{treeBank, 0.6, 0.95, 0.98, 0.95, 1, 1.12},
-		{loudBank, 0.75, 0.8, 0.94, 0.85, 1, 1.15},
+		{treeBank, 0.85, 0.95, 0.98, 0.95, 1, 1.12},
+		{loudBank, 0.85, 0.8, 0.94, 0.85, 1, 1.15},
 	} {
 		t.Run(filepath.Base(c.bank), func(t *testing.T) {
 			const searches = 200

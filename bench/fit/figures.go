@@ -36,7 +36,7 @@ type truth struct {
 	over []float64
 	// fails and runs are recorded trials within a step of the ladder of each answer's
 	// limit, summed over the answers: by fails over runs a fresh run fails by memory.
-	// Below are the searches' own runs at 0.9 of the answer, the heap touched.
+	// Below are the searches' own runs at 0.9 of the answer, less what was not touched of the heap.
 	fails, runs           float64
 	failsBelow, runsBelow float64
 	// least is the fewest trials that one answer's share is of, untold how many answers

@@ -192,6 +192,11 @@ func (b bench) traceAll() error {
 		}
 		fmt.Fprintf(b.out, "%s, seed %d: %d MiB (as given %d), %d trials and %d of proof, %.0f %% modelled %s\n", c, b.trace, rep.LimitBytes/mib, rep.AsGivenBytes/mib,
 			rep.Search, rep.Proof, 100*rep.modelled, rep.Failure)
+		if rep.need != nil {
+			for _, part := range parts {
+				fmt.Fprintf(b.out, "  %s %.1f\n", part.name, part.of(rep))
+			}
+		}
 	}
 	return nil
 }

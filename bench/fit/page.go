@@ -141,7 +141,7 @@ func writeCost(t *strings.Builder, all []figures) {
 // writeTruth tells whether answers are right.
 func writeTruth(t *strings.Builder, all []figures) {
 	t.WriteString("## Against the recorded trials\n\nThe smallest limit that truly passes is the least one above which memory failed none of the trials that were recorded with an answer's options; the more trials, the larger it is. " +
-		"A fresh run at an answer fails by memory as often as the trials within 2.5 % of it did; the goal is at most 1 in 400. At 0.9 of it are the searches' own runs there, with the whole heap touched from the start: the goal is that at least half of them fail. " +
+		"A fresh run at an answer fails by memory as often as the trials within 2.5 % of it did; the goal is at most 1 in 400. At 0.9 of it are the searches' own runs there, at a limit that is smaller by what runs did not touch of the heap: the goal is that at least half of them fail. " +
 		"Fewest is the number of trials that the share of one answer is of. Memory failed a trial that had such a verdict when it was recorded, or that waited for memory for as much of the time as the objective leaves of the speed. An answer is not told where its options or limits are not in the bank, or memory failed no trial.\n\n" +
 		"| cell | answer over the smallest | fresh runs that fail | at 0.9 of it | fewest | not told |\n|---|---|---:|---:|---:|---:|\n")
 	for _, f := range all {

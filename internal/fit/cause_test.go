@@ -148,3 +148,34 @@ func TestSlowWarning(t *testing.T) {
 		}
 	}
 }
+
+// What the collector's threads take is compared with the same options and room, as a share:
+// the baseline has another heap, and a machine may be slower for a while. Where the heap
+// follows the limit, a larger limit is another heap, and the baseline counts.
+func TestCollectorWithRoom(t *testing.T) {
+	ran := func(phase Phase, limit int64, options []string, group, collector time.Duration) Trial {
+		return Trial{Attempt{Phase: phase, Setup: Setup{Options: options}, LimitBytes: limit * mib}, Outcome{Passed: true, Verdict: trial.Passed,
+			Result: &trial.Result{Load: &load.Result{OK: 1000}, Times: &runner.Times{Age: group, Group: group, Collector: collector, JVM: true}}}}
+	}
+	const second = time.Second
+	small, follows := []string{"-Xmx9m"}, []string{"-Xss512k"}
+	bar := ran(PhaseBaseline, 1024, nil, 10*second, 200*time.Millisecond)
+	for _, c := range []struct {
+		name  string
+		roomy Trial
+		t     Trial
+		want  bool
+	}{
+		{"a slower machine", ran(PhaseLever, 110, small, 10*second, 2*second), ran(PhaseRefine, 50, small, 20*second, 4*second), true},
+		{"more than with room", ran(PhaseLever, 110, small, 10*second, 2*second), ran(PhaseRefine, 50, small, 20*second, 7*second), false},
+		{"with another heap", ran(PhaseLever, 110, []string{"-Xmx14m"}, 10*second, 2*second), ran(PhaseRefine, 50, small, 20*second, 4*second), false},
+		{"the heap follows", ran(PhaseLever, 110, follows, 10*second, 2*second), ran(PhaseRefine, 50, follows, 20*second, 4*second), false},
+	} {
+		c.t.Passed, c.t.Verdict, c.t.AskedSpeed, c.t.AskedShare = false, trial.TooSlow, 50, 0.9
+		s := &Search{bar: &bar, found: Found{Trials: []Trial{bar, c.roomy}}}
+		if got := s.slowElsewhere(c.t); got != c.want {
+			cost, _ := s.memoryCost(c.t)
+			t.Errorf("%s: %v, memory took %.3f", c.name, got, cost)
+		}
+	}
+}

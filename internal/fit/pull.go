@@ -437,16 +437,17 @@ func (s *Search) initialHeap(live int64) int64 {
 const leastInitial = 8 * mib
 
 // scale is the first of the lever's scales that the levers so far have made enough
-// speed for, 0 where they have not. All but the last, which costs least, must be sure to
-// have it where work tells.
+// speed for, 0 where they have not. Where work tells, all but the last, which costs least,
+// must be sure to have it, and that one must not be sure to lack it: its own trial tells,
+// and what a lever is tried by must not hang on how fast the machine was for a minute.
 func (s *Search) scale(l Lever) int {
 	faster := s.faster(s.best, point{at: s.found.Baseline})
-	surely := faster
-	if bound, known := s.costBound(s.best.setup, Setup{}); known && bound > 0 {
-		surely = 1 / bound
+	surely, perhaps := faster, faster
+	if lower, upper, known := s.costBounds(s.best.setup, Setup{}); known && lower > 0 {
+		surely, perhaps = 1/upper, 1/lower
 	}
 	for i, c := range l.Scales {
-		if c.Keeps*surely >= 1 || i == len(l.Scales)-1 && c.Keeps*faster >= 1 {
+		if c.Keeps*surely >= 1 || i == len(l.Scales)-1 && c.Keeps*perhaps >= 1 {
 			return c.Times
 		}
 	}

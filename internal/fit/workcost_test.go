@@ -169,3 +169,24 @@ func TestHeapBears(t *testing.T) {
 		}
 	}
 }
+
+// A gentler scale is tried where it is not sure to lack the speed, a stronger one where it is
+// sure to have it.
+func TestScale(t *testing.T) {
+	c1 := Setup{Options: []string{"-XX:TieredStopAtLevel=1"}}
+	hot := Lever{Scales: []Scale{{30, 0.65}, {10, 0.85}}}
+	for seconds, want := range map[float64]int{
+		36: 30, // 0.54 of the cost
+		46: 10, // 0.69: not sure to have 1/0.65 of the speed
+		56: 10, // 0.84
+		60: 10, // 0.9: not sure to lack 1/0.85
+		70: 0,  // 1.05
+	} {
+		base, tr := costing(Setup{}, PhaseBaseline, 66.5), costing(c1, PhaseLever, seconds)
+		s := &Search{best: point{setup: c1, at: tr}, found: Found{Baseline: base, Trials: []Trial{base, base, tr}}}
+		if got := s.scale(hot); got != want {
+			low, high, _ := s.costBounds(c1, Setup{})
+			t.Errorf("%g s: %d, want %d (cost %.2f to %.2f)", seconds, got, want, low, high)
+		}
+	}
+}

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"math"
 
 	"tare.dev/tare/internal/document"
 	"tare.dev/tare/internal/fit"
@@ -12,9 +13,11 @@ const (
 	// hardlyWaits is the share of the time from which on waiting for memory tells that page
 	// cache lacks.
 	hardlyWaits = 0.005
-	// steepWithin is the share of a limit within which waiting for memory rises from that
-	// to what a squeeze ends at, where there is a limit from which on page cache lacks.
-	steepWithin = 0.1
+	// flatSlope is the logarithm of the limit over that of the waiting from which on there is
+	// no limit at which page cache begins to lack: half the limit then has no more than 30
+	// times the waiting. Of the demo service it is about 0.07: ten times as much is waited at
+	// a limit 15 % smaller.
+	flatSlope = 0.2
 )
 
 // fitCache is what page cache is worth: how long the application waited for memory with
@@ -43,7 +46,7 @@ func noKnee(r *fit.Result) string {
 		if s.Waited < hardlyWaits || s.Waited >= last.Waited {
 			continue
 		}
-		if float64(s.LimitBytes-last.LimitBytes) <= steepWithin*float64(s.LimitBytes) {
+		if math.Log(float64(s.LimitBytes)/float64(last.LimitBytes)) < flatSlope*math.Log(last.Waited/s.Waited) {
 			return ""
 		}
 		return fmt.Sprintf("it lives from page cache: with less of it, waiting for memory takes ever more of the time, %.1f %% at %s and %.1f %% at %s. "+

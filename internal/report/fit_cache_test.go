@@ -25,7 +25,8 @@ func TestNoKnee(t *testing.T) {
 	}{
 		{"from one limit on", squeeze(0, 0, 0, 0.001, 0.08), ""},
 		{"steep", squeeze(0, 0, 0.01, 0.07), ""},
-		{"ever more", squeeze(0.002, 0.006, 0.01, 0.02, 0.03, 0.06), "0.6 % at 192 MiB and 6.0 % at 160 MiB"},
+		{"as steep as the demo service", squeeze(0.002, 0.006, 0.01, 0.02, 0.03, 0.06), ""},
+		{"ever more", squeeze(0.002, 0.006, 0.008, 0.01, 0.012, 0.015, 0.02, 0.025, 0.03, 0.04, 0.05), "0.6 % at 192 MiB and 5.0 % at 120 MiB"},
 		{"nothing was taken", squeeze(0), ""},
 	} {
 		text := noKnee(c.r)
