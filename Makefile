@@ -140,8 +140,9 @@ bench-cost: build bin/tare-$(BASE)
 	@scripts/jdks.sh
 	$(GO) run ./bench/cost -cache $(TARE_CACHE) -base bin/tare-$(BASE)
 
-# What tare agent takes while it watches a hundred JVMs, and what its ledger has of
-# JVMs that grow to their limit. Needs 6 GiB of free memory; about 20 minutes.
+# What tare agent takes while it watches a hundred JVMs, and a thousand by recorded trees,
+# what its ledger has of JVMs that grow to their limit, and how long it stalls a JVM with
+# 8 GiB of heap. Needs 10 GiB of free memory; about 20 minutes.
 bench-agent: build
 	@scripts/jdks.sh
 	$(GO) run ./bench/agent -cache $(TARE_CACHE)

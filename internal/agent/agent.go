@@ -237,11 +237,14 @@ func (a *Agent) next() time.Duration {
 	return max(next, up+a.budget.wait(0))
 }
 
-// find takes up the JVMs that came.
+// find takes up the JVMs that came, with half of what is left: many may come at once, and
+// looks go on.
 func (a *Agent) find(up time.Duration) {
+	a.settle()
+	rest := max(0, a.budget.left/2)
 	targets, err := a.finder.find(
 		func(pid int) bool { return a.jvms[pid] != nil },
-		func() bool { a.settle(); return a.budget.allows(0) })
+		func() bool { a.settle(); return a.budget.allows(rest) })
 	if err != nil {
 		a.say(err)
 	}
@@ -301,15 +304,15 @@ func (a *Agent) lookAround(up time.Duration) {
 			}
 			return
 		}
-		if birth, err := a.cfg.Proc.Birth(j.target.PID); err != nil || birth != j.target.Birth {
+		if j.look > up {
+			a.glance(j)
+			continue
+		}
+		if !j.target.StillThere(a.cfg.Proc) {
 			a.end(j)
 			continue
 		}
-		if j.look <= up {
-			a.look(j)
-			continue
-		}
-		a.glance(j)
+		a.look(j)
 	}
 }
 
@@ -381,7 +384,8 @@ func (a *Agent) tellChange(j *jvm, kind ledger.Kind, before, after int64) {
 	}
 }
 
-// glance reads the usage of a JVM's group alone.
+// glance reads the usage of a JVM's group alone. That the JVM has ended rings, or the next
+// look finds.
 func (a *Agent) glance(j *jvm) {
 	usage, err := j.limit.Group.Usage()
 	if err != nil {
@@ -390,8 +394,8 @@ func (a *Agent) glance(j *jvm) {
 	}
 	a.Stats.Glances.Add(1)
 	j.counters.Usage = usage
-	// What can be dropped matters only near the limit.
-	if until(j.counters.Limit-usage) <= time.Second {
+	// What can be dropped matters only where the end were near without it.
+	if limit := j.counters.Limit; j.slope.nearEnd(limit-usage, limit) {
 		j.counters.Reclaimable = reclaimable(j.limit.Group)
 	}
 	a.consider(j, a.cfg.Clock.Uptime())

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 )
 
 // CgroupFS is where control groups are read: processes from a proc file
@@ -347,8 +348,7 @@ func eachLine(r io.Reader, f func(line string) error) error {
 // readFile parses the file at path, and names it in every error.
 func readFile[T any](path string, parse func(io.Reader) (T, error)) (T, error) {
 	var zero T
-	// In one piece: a cgroup file is made anew for each read.
-	text, err := os.ReadFile(path)
+	text, err := readWhole(path)
 	if err != nil {
 		return zero, err
 	}
@@ -357,4 +357,37 @@ func readFile[T any](path string, parse func(io.Reader) (T, error)) (T, error) {
 		return zero, fmt.Errorf("%s: %w", path, err)
 	}
 	return v, nil
+}
+
+// readWhole reads a small file of the kernel's in one piece, for such a file is made anew
+// for each read. It takes half as many system calls as os.ReadFile, which asks for the size
+// and whether the file can be waited for.
+func readWhole(path string) ([]byte, error) {
+	fd, err := again(func() (int, error) { return syscall.Open(path, syscall.O_RDONLY|syscall.O_CLOEXEC, 0) })
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: path, Err: err}
+	}
+	defer syscall.Close(fd)
+	text := make([]byte, 0, 4096)
+	for {
+		n, err := again(func() (int, error) { return syscall.Read(fd, text[len(text):cap(text)]) })
+		if err != nil {
+			return nil, &os.PathError{Op: "read", Path: path, Err: err}
+		}
+		if n == 0 {
+			return text, nil
+		}
+		if text = text[:len(text)+n]; len(text) == cap(text) {
+			text = slices.Grow(text, len(text))
+		}
+	}
+}
+
+// again calls do until no signal interrupts it.
+func again(do func() (int, error)) (n int, err error) {
+	for {
+		if n, err = do(); !errors.Is(err, syscall.EINTR) {
+			return n, err
+		}
+	}
 }

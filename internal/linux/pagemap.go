@@ -7,6 +7,7 @@ import (
 	"os"
 	"runtime"
 	"syscall"
+	"time"
 	"unsafe"
 )
 
@@ -33,6 +34,10 @@ const (
 	// process needs to map memory. Smaller calls take no less in all.
 	scanPages = 1 << 12
 	scanReach = 1 << 30
+	// scanRest lies between two calls that found as much as they may: a writer that waits
+	// for the lock takes some time to wake, and until it has waited for 4 ms the kernel lets
+	// readers go before it (rwsem_down_read_slowpath of kernel/locking/rwsem.c).
+	scanRest = 50 * time.Microsecond
 )
 
 type pmScanArg struct {
@@ -191,12 +196,15 @@ func Strays(runs []PageRun, vmas []VMA) bool {
 
 // What to scan for: pages that are not the zero page and have any of these
 // categories; those in ret are told. One call finds so many pages at most, and goes over
-// so many bytes of mapped memory.
-type scanFor struct{ anyof, ret, pages, reach uint64 }
+// so many bytes of mapped memory; rest lies behind one that found so many.
+type scanFor struct {
+	anyof, ret, pages, reach uint64
+	rest                     time.Duration
+}
 
 var (
-	scanResident = scanFor{pageIsPresent, pageIsPresent, scanPages, scanReach}
-	scanKinds    = scanFor{pageIsPresent | pageIsSwapped, pageIsPresent | pageIsSwapped | pageIsFile | pageIsHuge, scanPages, scanReach}
+	scanResident = scanFor{pageIsPresent, pageIsPresent, scanPages, scanReach, scanRest}
+	scanKinds    = scanFor{pageIsPresent | pageIsSwapped, pageIsPresent | pageIsSwapped | pageIsFile | pageIsHuge, scanPages, scanReach, scanRest}
 )
 
 func scanPagemap(ctx context.Context, f *os.File, vmas []VMA, what scanFor, do func(pmRegion)) error {
@@ -247,6 +255,9 @@ func scanPagemap(ctx context.Context, f *os.File, vmas []VMA, what scanFor, do f
 		// walk_end is stale after the kernel flushed its own buffer of 512
 		// regions: going on from there would count pages twice.
 		arg.start = got[len(got)-1].end
+		if found >= what.pages {
+			time.Sleep(what.rest)
+		}
 	}
 	runtime.KeepAlive(regions)
 	return nil

@@ -181,7 +181,7 @@ func TestScanIsCut(t *testing.T) {
 	start := uint64(uintptr(unsafe.Pointer(&mem[0])))
 	one := []VMA{{Start: start, End: start + uint64(len(mem))}}
 	cut := func(pages, reach uint64) (runs []PageRun) {
-		if err := scanPagemap(t.Context(), f, one, scanFor{pageIsPresent, pageIsPresent, pages, reach}, func(r pmRegion) { runs = appendRun(runs, PageRun{r.start, r.end}) }); err != nil {
+		if err := scanPagemap(t.Context(), f, one, scanFor{anyof: pageIsPresent, ret: pageIsPresent, pages: pages, reach: reach}, func(r pmRegion) { runs = appendRun(runs, PageRun{r.start, r.end}) }); err != nil {
 			t.Fatal(err)
 		}
 		return runs

@@ -43,7 +43,7 @@ const CapSysPtrace Capability = 19
 func (s *Status) Has(c Capability) bool { return s.CapEff&(1<<c) != 0 }
 
 // Status reads the status of process pid.
-func (fs FS) Status(pid int) (Status, error) { return open(fs, pid, "status", ParseStatus) }
+func (fs FS) Status(pid int) (Status, error) { return readFile(fs.Path(pid, "status"), ParseStatus) }
 
 // ParseStatus parses /proc/PID/status.
 func ParseStatus(r io.Reader) (Status, error) {
@@ -126,7 +126,7 @@ type Birth struct {
 }
 
 // Birth reads when process pid started (proc_pid_stat(5), fields 3 and 22).
-func (fs FS) Birth(pid int) (Birth, error) { return open(fs, pid, "stat", parseBirth) }
+func (fs FS) Birth(pid int) (Birth, error) { return readFile(fs.Path(pid, "stat"), parseBirth) }
 
 func parseBirth(r io.Reader) (Birth, error) {
 	text, err := io.ReadAll(io.LimitReader(r, 64<<10))
