@@ -83,7 +83,11 @@ func TestUnitsInMachine(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if out, err := exec.Command("cp", "/proc/self/exe", debian+"/units.test").CombinedOutput(); err != nil {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("cp", self, debian+"/units.test").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	const group = "/sys/fs/cgroup/systemd"
