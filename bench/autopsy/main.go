@@ -293,6 +293,7 @@ func text(done map[string]outcome, budget string) string {
 	}
 	fmt.Fprintf(&b, "%d JVMs of JDK 17 (Serial, interpreted) ended in %d ways, each beside a `tare agent --budget %s` that was started anew and watched all JVMs of the machine: growth to the limit of 256 MiB (128 at 5 MiB/s), told every tenth of a second; signals, errors and exits. Control groups of version 1. Load of the machine (1 minute) while it ran: median %.0f, at most %.0f, on 2 processors: others worked on it.\n\n", len(all), len(all), budget, results.Median(loads), slices.Max(loads))
 	fmt.Fprintf(&b, "| | right | of |\n|---|---:|---:|\n| verdicts, ledger and kernel's log | %d | %d |\n| verdicts, ledger alone | %d | %d |\n| verdicts, kernel's log alone, of kills for memory | %d | %d |\n| what grew most, where something grew | %d | %d |\n\n", right, len(all), rightLedger, len(all), byLog, kills, grew, grows)
+	b.WriteString(byKind(all, done))
 	b.WriteString("Not among them: the machine's own limit, and control groups of version 2; of the latter a test has three in a virtual machine (TestKillsOnV2), and the corpus of logs has both. At 1000 MiB/s a JVM may be killed between two looks: what grew is then not known, and the autopsy says so.\n\n")
 	b.WriteString("## The last footprint\n\nBy the speed of growth: how old the last footprint was when the kernel killed, by its log, and how much of the limit it saw. Goal: a median of at most 1 s and 90 % up to 50 MiB/s.\n\n| MiB/s | kills | age, median (least, most) | saw, median (least, most) | goal |\n|---:|---:|---:|---:|---|\n")
 	for _, rate := range rates {
@@ -315,6 +316,27 @@ func text(done map[string]outcome, budget string) string {
 		fmt.Fprintf(&b, "| %s | %s%s | %s | %s%s | %s | %s |\n", c.name, o.Verdict, wrong(o.Verdict, c.want), o.Sure, o.Ledger, wrong(o.Ledger, c.want), o.Log, o.Grew)
 	}
 	return b.String()
+}
+
+// byKind is how many ends of each kind were found, and of those that grew, what grew.
+func byKind(all []cell, done map[string]outcome) string {
+	var b strings.Builder
+	b.WriteString("| made | ends | right | what grew most | of |\n|---|---:|---:|---:|---:|\n")
+	for _, kind := range []autopsy.Verdict{autopsy.ContainerLimit, autopsy.ParentLimit, autopsy.ChildKilled, autopsy.OutOfMemoryError, autopsy.Killed, autopsy.NativeCrash, autopsy.Exited} {
+		ends, right, grew, grows := 0, 0, 0, 0
+		for _, c := range all {
+			if c.want != kind {
+				continue
+			}
+			o := done[c.name]
+			ends++
+			right += count(o.Verdict == kind)
+			grows += count(c.grew != "")
+			grew += count(c.grew != "" && o.Grew == c.grew)
+		}
+		fmt.Fprintf(&b, "| %s | %d | %d | %d | %d |\n", kind, ends, right, grew, grows)
+	}
+	return b.String() + "\n"
 }
 
 func count(is bool) int {

@@ -40,12 +40,24 @@ type mortal struct {
 	seen         map[uint64]bool
 	acknowledged uint64
 	torn         int
+	// said is a file with what both said.
+	said *os.File
 }
 
 func newMortal(t *testing.T) *mortal {
 	dir := t.TempDir()
 	m := &mortal{T: t, address: fmt.Sprintf("127.0.0.1:%d", jvmtest.FreePort(t)), db: filepath.Join(dir, "history.db"),
 		tokenFile: filepath.Join(dir, "token"), ledger: filepath.Join(dir, "ledger"), seen: map[uint64]bool{}}
+	var err error
+	if m.said, err = os.Create(filepath.Join(dir, "said")); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if text, _ := os.ReadFile(m.said.Name()); t.Failed() {
+			t.Logf("they said:\n%s", text)
+		}
+		m.said.Close()
+	})
 	code, token, said := tareRun(t, "serve", "token", "add", "web-1", "--write", "--history", m.db)
 	if code != exitOK {
 		t.Fatal(said)
@@ -53,8 +65,7 @@ func newMortal(t *testing.T) *mortal {
 	if err := os.WriteFile(m.tokenFile, []byte(token), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	token, err := readToken(m.tokenFile)
-	if err == nil {
+	if token, err = readToken(m.tokenFile); err == nil {
 		m.client, err = collect.NewClient("http://"+m.address, token, "")
 	}
 	if err != nil {
@@ -68,6 +79,7 @@ func newMortal(t *testing.T) *mortal {
 func (m *mortal) begin(args ...string) *exec.Cmd {
 	m.Helper()
 	cmd := tareCommand(m.T, args...)
+	cmd.Stderr = m.said
 	if err := cmd.Start(); err != nil {
 		m.Fatal(err)
 	}
@@ -268,14 +280,10 @@ func TestAgentAndServeSurviveKills(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 1))
-	// A JVM in a group that is at its limit all the time, so that every look has an event.
-	group := grouptest.Limited(t, "", 128<<20)
-	file := filepath.Join(t.TempDir(), "file")
-	if err := errors.Join(os.WriteFile(file, nil, 0o600), os.Truncate(file, 200<<20)); err != nil {
-		t.Fatal(err)
-	}
+	// In the group of a JVM other processes are killed again and again: so there are events.
+	group := grouptest.Limited(t, "", 96<<20)
 	h := jvmtest.StartHolderFrom(t, grouptest.Enter(group), jvmtest.Java(t, 17), []string{"-Xmx16m"}, 1)
-	jvmtest.Start(t, "/bin/sh", "-c", grouptest.Enter(group)+`while :; do cat "$0" >/dev/null; sleep 0.5; done`, file)
+	jvmtest.Start(t, "/bin/sh", "-c", grouptest.Enter(group)+"while :; do (echo 1000 >/proc/self/oom_score_adj; exec tail /dev/zero); sleep 2; done")
 	m := newMortal(t)
 	began, left := time.Now(), []int{*agentKills, *agentKills}
 	for left[0]+left[1] > 0 {
@@ -299,7 +307,7 @@ func TestAgentAndServeSurviveKills(t *testing.T) {
 	if *agentKillsOut == "" || t.Failed() {
 		return
 	}
-	body := fmt.Sprintf("`tare agent --interval 1s --budget 100%%` that watches the JVMs of the machine, one of them in a group that is at its limit, and sends to `tare serve --no-agent` (SQLite), each killed (SIGKILL) %d times within %s, up to %s after the kill before, and started again at once (seed %d). After each kill of the agent the whole ledger was read; after each kill of the hub it was asked how far it has the ledger; at the end the history was held against the ledger.\n\n"+
+	body := fmt.Sprintf("`tare agent --interval 1s --budget 100%%` that watches the JVMs of the machine, one of them in a group in which the kernel kills another process every two seconds, and sends to `tare serve --no-agent` (SQLite), each killed (SIGKILL) %d times within %s, up to %s after the kill before, and started again at once (seed %d). After each kill of the agent the whole ledger was read; after each kill of the hub it was asked how far it has the ledger; at the end the history was held against the ledger.\n\n"+
 		"- rings that could not be read: none: reached\n- records lost that the ledger had at an earlier kill, of %d: none: reached\n- places where a kill tore a record, which is skipped: %d\n- acknowledged records that the hub lacked after a kill: none: reached\n- events of that JVM lost, kept twice or in another order, of %d: none: reached\n- intervals of ten seconds whose largest usage is not that of the ledger, of %d looks: none: reached\n",
 		*agentKills, took, killWithin, seed, len(all), m.torn, events, looks)
 	if err := os.WriteFile(*agentKillsOut, []byte(results.Text("kill -9 of agent and hub", "make bench-agent-kills", body)), 0o644); err != nil {

@@ -83,7 +83,11 @@ func TestUnitsInMachine(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if out, err := exec.Command("cp", "/proc/self/exe", debian+"/units.test").CombinedOutput(); err != nil {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("cp", self, debian+"/units.test").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	const group = "/sys/fs/cgroup/systemd"
@@ -244,7 +248,9 @@ func startShop(t *testing.T) (pid int, commands io.Writer) {
 	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.Command("systemd-run", "--unit=shop", "-p", "MemoryMax=128M", "-p", "MemorySwapMax=0", "-p", "StandardInput=file:"+fifo,
+	// The kernel's log has process ids of the machine, systemd here others: but a group that
+	// is killed as a whole is known by its name.
+	if out, err := exec.Command("systemd-run", "--unit=shop", "-p", "MemoryMax=128M", "-p", "MemorySwapMax=0", "-p", "OOMPolicy=kill", "-p", "StandardInput=file:"+fifo,
 		"/jdk/bin/java", "-Xint", "-Xmx32m", "-XX:MaxDirectMemorySize=1g", "-jar", "/workloads.jar", "holder", "1").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
