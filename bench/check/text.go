@@ -140,9 +140,9 @@ func text(quiet, disturbed runsOf) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "A service (bench/check/subject) holds known amounts of heap, classes, threads, direct buffers and malloc; versions of it hold a known\n"+
 		"part more of one kind, or spin longer in each request and hold nothing more. JDK 21 with `%s`, one malloc arena, a limit of 512 MiB, %d requests\n"+
-		"after %d of warm-up. Versions ran round by round. The budget bounds the growth of %s by the default, the larger of 1 %% and 128 KiB.\n"+
+		"after %d of warm-up. Versions ran round by round, %d runs at a time. The budget bounds the growth of %s by the default, the larger of 1 %% and 128 KiB.\n"+
 		"Runs are drawn anew for each pair of sides, of the runs of each version: sets of %d runs a side, no run twice in a pair.\n",
-		strings.Join(steady[:len(steady)-3], " "), version{}.run().Load.Requests, version{}.run().Load.WarmupRequests, boundNames(), runs)
+		strings.Join(steady[:len(steady)-3], " "), version{}.run().Load.Requests, version{}.run().Load.WarmupRequests, lanes, boundNames(), runs)
 	setText(&b, "On a machine that does little else", quiet)
 	setText(&b, "With a neighbour that takes half a processor for half of the time", disturbed)
 	return b.String()
@@ -161,7 +161,7 @@ func setText(b *strings.Builder, title string, have runsOf) {
 	for _, r := range all {
 		others, took = append(others, 100*r.Others), append(took, r.Took.Seconds())
 	}
-	fmt.Fprintf(b, "%d runs, %s to %s (UTC). A run took %s s, and others used %s %% of the machine's processors meanwhile.\n",
+	fmt.Fprintf(b, "%d runs, %s to %s (UTC). A run took %s s, and others, the run beside it among them, used %s %% of the machine's processors meanwhile.\n",
 		len(all), all[0].Time.UTC().Format("2006-01-02 15:04"), all[len(all)-1].Time.UTC().Format("2006-01-02 15:04"), results.Spread(took, "%.1f"), results.Spread(others, "%.0f"))
 	spreadText(b, have[version{}.name()])
 	alarms := falseAlarms(b, unchanged(have))
