@@ -112,7 +112,7 @@ func (b *bench) run(ctx context.Context) error {
 	if !b.page {
 		return nil
 	}
-	return results.Write("check", "How often tare check is wrong", "make bench-check", "The runs are in "+filepath.Base(b.records)+", beside this page in raw. "+text(b.quiet, b.disturbed))
+	return results.Write("check", "How often tare check is wrong", "make bench-check", "The runs are in "+filepath.Base(b.records)+", beside this page in raw. "+text(b.quiet, b.disturbed, pairsOfPage))
 }
 
 // digest is that of the subject, and of how the unchanged version is run.
