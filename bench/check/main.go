@@ -121,7 +121,11 @@ func digest() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	sum := sha256.Sum256(fmt.Appendf(text, "%+v", version{}.run()))
+	how, err := json.Marshal(version{}.run())
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(append(text, how...))
 	return hex.EncodeToString(sum[:6]), nil
 }
 

@@ -67,7 +67,7 @@ func TestCheckOfService(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := committed(t, map[string]string{"compose.yaml": string(text), budget.FileName: fmt.Sprintf(`compose: {file: compose.yaml, service: web}
+	dir := committed(t, map[string]string{"compose.yaml": strings.Replace(string(text), "    x-tare: { fresh: true }\n", "", 1), budget.FileName: fmt.Sprintf(`compose: {file: compose.yaml, service: web}
 run:
   ready: %[1]s/health
   limit: 256m
