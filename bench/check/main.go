@@ -16,6 +16,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"tare.dev/tare/internal/budget"
@@ -30,6 +31,10 @@ import (
 const (
 	baseRuns   = 40
 	changeRuns = 2 * budget.DefaultRuns // a first set, and a fresh one
+
+	// lanes is how many runs are made at a time: what a version holds does not depend on how
+	// fast it runs, and a run waits for most of its time.
+	lanes = 2
 
 	source = "bench/check/subject/Subject.java"
 )
@@ -54,6 +59,11 @@ type bench struct {
 	page, noisy    bool
 
 	subject string
+	end     time.Time // no run begins after it; the zero time is none
+
+	mu sync.Mutex // guards the rest
+	// begun is how many runs of a version are under way.
+	begun map[string]int
 	// quiet and disturbed are the runs so far.
 	quiet, disturbed runsOf
 }
@@ -62,7 +72,7 @@ func main() {
 	if neighbour.Main() {
 		return
 	}
-	b := bench{quiet: runsOf{}, disturbed: runsOf{}}
+	b := bench{quiet: runsOf{}, disturbed: runsOf{}, begun: map[string]int{}}
 	flag.StringVar(&b.cache, "cache", "", "where the JDKs are")
 	flag.DurationVar(&b.length, "for", 0, "make no run after this time; 0 is until all are made, and less than 0 makes none")
 	flag.BoolVar(&b.page, "page", true, "write the page")
@@ -102,7 +112,7 @@ func (b *bench) run(ctx context.Context) error {
 	if !b.page {
 		return nil
 	}
-	return results.Write("check", "How often tare check is wrong", "make bench-check", "The runs are in "+filepath.Base(b.records)+", beside this page in raw. "+text(b.quiet, b.disturbed))
+	return results.Write("check", "How often tare check is wrong", "make bench-check", "The runs are in "+filepath.Base(b.records)+", beside this page in raw. "+text(b.quiet, b.disturbed, pairsOfPage))
 }
 
 // digest is that of the subject, and of how the unchanged version is run.
@@ -111,7 +121,11 @@ func digest() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	sum := sha256.Sum256(fmt.Appendf(text, "%+v", version{}.run()))
+	how, err := json.Marshal(version{}.run())
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(append(text, how...))
 	return hex.EncodeToString(sum[:6]), nil
 }
 
@@ -152,23 +166,64 @@ func (b *bench) recordAll(ctx context.Context, file *records.File) error {
 		defer end()
 	}
 	place := lab.Place{Runner: run, Java: java, Dir: dir, Env: os.Environ()}
-	end := time.Now().Add(b.length)
+	if b.length > 0 {
+		b.end = time.Now().Add(b.length)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var wg sync.WaitGroup
+	failed := make([]error, lanes)
+	for i := range failed {
+		wg.Go(func() {
+			if failed[i] = b.recordLane(ctx, place, file); failed[i] != nil {
+				cancel()
+			}
+		})
+	}
+	wg.Wait()
+	return errors.Join(failed...)
+}
+
+// recordLane makes one run after the other.
+func (b *bench) recordLane(ctx context.Context, place lab.Place, file *records.File) error {
 	for {
-		v, ok := next(b.now(b.noisy))
-		if !ok || b.length > 0 && time.Now().After(end) {
+		v, ok := b.begin()
+		if !ok {
 			return nil
 		}
 		r, _, err := check.Program{Run: v.run(), Place: place}.Once(ctx, v.name())
 		if err != nil {
 			return fmt.Errorf("%s: %w", v.name(), err)
 		}
-		rec := record{v.name(), b.noisy, b.subject, r}
-		if err := file.Append(rec); err != nil {
+		if err := b.keep(record{v.name(), b.noisy, b.subject, r}, file); err != nil {
 			return err
 		}
-		b.add(rec)
-		fmt.Fprintf(os.Stderr, "%s: run %d, %s\n", v.name(), len(b.now(b.noisy)[v.name()]), r.Took.Round(100*time.Millisecond))
 	}
+}
+
+// begin is the version whose run is due, while there is time.
+func (b *bench) begin() (version, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.end.IsZero() && time.Now().After(b.end) {
+		return version{}, false
+	}
+	v, ok := next(b.now(b.noisy), b.begun)
+	b.begun[v.name()]++
+	return v, ok
+}
+
+// keep writes a run down.
+func (b *bench) keep(r record, file *records.File) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.begun[r.Version]--
+	if err := file.Append(r); err != nil {
+		return err
+	}
+	b.add(r)
+	fmt.Fprintf(os.Stderr, "%s: run %d, %s\n", r.Version, len(b.now(b.noisy)[r.Version]), r.Run.Took.Round(100*time.Millisecond))
+	return nil
 }
 
 // compile compiles the subject with a JDK 21.
@@ -181,14 +236,20 @@ func compile(ctx context.Context, cache, dir string) (runner.Java, error) {
 	return runner.FindJava(ctx, filepath.Join(home, "bin", "java"))
 }
 
-// next is the version whose run is due: the one with the smallest share of what it needs.
-func next(have runsOf) (version, bool) {
-	best, found := version{}, false
-	least := 1.0
-	for _, v := range versions() {
-		if share := float64(len(have[v.name()])) / float64(v.runs()); share < least {
-			best, least, found = v, share, true
+// next is the version whose run is due: of a group the one with the smallest share of what
+// it needs, those that were begun among them.
+func next(have runsOf, begun map[string]int) (version, bool) {
+	for _, group := range groups() {
+		best, found := version{}, false
+		least := 1.0
+		for _, v := range group {
+			if share := float64(len(have[v.name()])+begun[v.name()]) / float64(v.runs()); share < least {
+				best, least, found = v, share, true
+			}
+		}
+		if found {
+			return best, true
 		}
 	}
-	return best, found
+	return version{}, false
 }

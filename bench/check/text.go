@@ -16,9 +16,9 @@ import (
 const minute = time.Minute
 
 const (
-	// pairs is how many pairs of sides are drawn for a figure.
-	pairs = 400
-	runs  = budget.DefaultRuns
+	// pairsOfPage is how many pairs of sides are drawn for a figure of the page.
+	pairsOfPage = 400
+	runs        = budget.DefaultRuns
 	// mostSets is how many sets a check makes of each side.
 	mostSets = 3
 	// ratio is a rule of a fixed ratio; alert is the default alert-threshold of
@@ -135,21 +135,22 @@ func share(n, of int) string {
 	return fmt.Sprintf("%.1f %%", 100*float64(n)/float64(of))
 }
 
-// text is the page: the runs of a quiet machine, and those beside a neighbour.
-func text(quiet, disturbed runsOf) string {
+// text is the page: the runs without a neighbour, and those beside one, by so many pairs of
+// sides.
+func text(quiet, disturbed runsOf, pairs int) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "A service (bench/check/subject) holds known amounts of heap, classes, threads, direct buffers and malloc; versions of it hold a known\n"+
 		"part more of one kind, or spin longer in each request and hold nothing more. JDK 21 with `%s`, one malloc arena, a limit of 512 MiB, %d requests\n"+
-		"after %d of warm-up. Versions ran round by round. The budget bounds the growth of %s by the default, the larger of 1 %% and 128 KiB.\n"+
+		"after %d of warm-up. Versions ran round by round, %d runs at a time. The budget bounds the growth of %s by the default, the larger of 1 %% and 128 KiB.\n"+
 		"Runs are drawn anew for each pair of sides, of the runs of each version: sets of %d runs a side, no run twice in a pair.\n",
-		strings.Join(steady[:len(steady)-3], " "), version{}.run().Load.Requests, version{}.run().Load.WarmupRequests, boundNames(), runs)
-	setText(&b, "On a machine that does little else", quiet)
-	setText(&b, "With a neighbour that takes half a processor for half of the time", disturbed)
+		strings.Join(steady[:len(steady)-3], " "), version{}.run().Load.Requests, version{}.run().Load.WarmupRequests, lanes, boundNames(), runs)
+	setText(&b, "Without a neighbour", quiet, pairs)
+	setText(&b, "With a neighbour that takes half a processor for half of the time", disturbed, pairs)
 	return b.String()
 }
 
 // setText is what the runs of one kind of machine say.
-func setText(b *strings.Builder, title string, have runsOf) {
+func setText(b *strings.Builder, title string, have runsOf, pairs int) {
 	fmt.Fprintf(b, "\n## %s\n\n", title)
 	all := slices.Concat(slices.Collect(maps.Values(have))...)
 	if len(all) == 0 {
@@ -161,11 +162,11 @@ func setText(b *strings.Builder, title string, have runsOf) {
 	for _, r := range all {
 		others, took = append(others, 100*r.Others), append(took, r.Took.Seconds())
 	}
-	fmt.Fprintf(b, "%d runs, %s to %s (UTC). A run took %s s, and others used %s %% of the machine's processors meanwhile.\n",
+	fmt.Fprintf(b, "%d runs, %s to %s (UTC). A run took %s s, and others, the run beside it among them, used %s %% of the machine's processors meanwhile.\n",
 		len(all), all[0].Time.UTC().Format("2006-01-02 15:04"), all[len(all)-1].Time.UTC().Format("2006-01-02 15:04"), results.Spread(took, "%.1f"), results.Spread(others, "%.0f"))
-	spreadText(b, have[version{}.name()])
-	alarms := falseAlarms(b, unchanged(have))
-	changesText(b, have, alarms)
+	spreadText(b, have[version{}.name()], pairs)
+	alarms := falseAlarms(b, unchanged(have), pairs)
+	changesText(b, have, alarms, pairs)
 }
 
 // unchanged are the runs of all versions that hold what the unchanged one holds.
@@ -188,7 +189,7 @@ func boundNames() string {
 }
 
 // spreadText says how far the runs of one version are apart.
-func spreadText(b *strings.Builder, base []check.Run) {
+func spreadText(b *strings.Builder, base []check.Run, pairs int) {
 	fmt.Fprintf(b, "\n### One version\n\n%d runs of the unchanged version, in MiB: median (least … most), how far apart these are, and the part of the median that a pair\n"+
 		"of %d runs a side can tell apart (the width of the 95 %% interval of a difference, median of %d pairs).\n\n| measure | MiB | apart | interval |\n|---|--:|--:|--:|\n", len(base), runs, pairs)
 	if len(base) < 2*runs {
@@ -213,7 +214,7 @@ func spreadText(b *strings.Builder, base []check.Run) {
 }
 
 // falseAlarms judges the unchanged version against itself.
-func falseAlarms(b *strings.Builder, base []check.Run) (t tally) {
+func falseAlarms(b *strings.Builder, base []check.Run, pairs int) (t tally) {
 	b.WriteString("\n### False alarms\n\n")
 	sets := min(mostSets, len(base)/(2*runs))
 	if sets < 2 {
@@ -232,7 +233,7 @@ func falseAlarms(b *strings.Builder, base []check.Run) (t tally) {
 }
 
 // changesText judges each changed version against the unchanged one, and all by the goals.
-func changesText(b *strings.Builder, have runsOf, alarms tally) {
+func changesText(b *strings.Builder, have runsOf, alarms tally, pairs int) {
 	b.WriteString("\n### Changes\n\nEach changed version against the unchanged one: the share of pairs in which a rule says that it grew, and for `tare check` in which\n" +
 		"what failed is what was changed. Up to 1 % is allowed. A change of speed alone should fail nowhere.\n\n" +
 		"| change | runs | measured change | `tare check` fails | owner right | not known | 110 % | 200 % |\n|---|--:|--:|--:|--:|--:|--:|--:|\n")
@@ -246,7 +247,7 @@ func changesText(b *strings.Builder, have runsOf, alarms tally) {
 			missing = append(missing, v.name())
 			continue
 		}
-		t := changeTally(v, base, head, sets)
+		t := changeTally(v, base, head, sets, pairs)
 		fmt.Fprintf(b, "| %s | %d | %s | %s | %s | %s | %s | %s |\n", v.name(), len(head), measured(v, base, head), share(t.failed, t.pairs), share(t.right, t.failed), share(t.unknown, t.pairs),
 			share(t.ratio, t.pairs), share(t.alert, t.pairs))
 		for _, name := range v.goals() {
@@ -295,7 +296,7 @@ func goal(b *strings.Builder, name string, t *tally, should func(n, of int) bool
 	fmt.Fprintf(b, "| %s | %s | %s | %s | %s |\n", name, share(t.failed, t.pairs), results.Reached(should(t.failed, t.pairs)), share(t.ratio, t.pairs), share(t.alert, t.pairs))
 }
 
-func changeTally(v version, base, head []check.Run, sets int) tally {
+func changeTally(v version, base, head []check.Run, sets, pairs int) tally {
 	var t tally
 	r := rand.New(rand.NewPCG(3, 3))
 	for range pairs {

@@ -227,7 +227,7 @@ func (s *checkSession) run(ctx context.Context) (r *check.Result, err error) {
 	c := &check.Check{Budget: s.budget, Earlier: s.earlier, Observe: func(step check.Step) { report.CheckProgress(s.stderr, step) }}
 	// A tree that git does not know is checked all the same, but for a base of it.
 	tree, treeErr := check.OpenTree(ctx, dir)
-	base := checkBase{name: s.options.base}
+	base := namedBase{name: s.options.base}
 	if base.name != "" && s.earlier == nil { // before anything is built
 		if base, err = s.findBase(ctx, tree, treeErr); err != nil {
 			return nil, err
@@ -250,10 +250,7 @@ func (s *checkSession) run(ctx context.Context) (r *check.Result, err error) {
 	}
 	switch {
 	case base.commit != "":
-		var remove func() error
-		if c.Base, remove, err = s.buildBase(ctx, tree, base.commit, places); remove != nil {
-			defer func() { err = errors.Join(err, remove()) }()
-		}
+		c.Base, err = s.buildBase(ctx, tree, base.commit, places)
 	case base.image != "":
 		c.Base = &check.Subject{Name: base.image}
 		c.Base.What, err = places.source(ctx, s.budget, dir, base.image)
@@ -268,13 +265,13 @@ func (s *checkSession) run(ctx context.Context) (r *check.Result, err error) {
 	return r, nil
 }
 
-// checkBase is what --base names: a commit, or an image.
-type checkBase struct{ name, commit, image string }
+// namedBase is what --base names: a commit, or an image.
+type namedBase struct{ name, commit, image string }
 
 // findBase finds out what --base names: an image where the budget has one; a commit, or
 // else an image, where it has a service of a Compose file; and else a commit.
-func (s *checkSession) findBase(ctx context.Context, tree *check.Tree, treeErr error) (checkBase, error) {
-	base := checkBase{name: s.options.base}
+func (s *checkSession) findBase(ctx context.Context, tree *check.Tree, treeErr error) (namedBase, error) {
+	base := namedBase{name: s.options.base}
 	if s.budget.Run.Image != "" {
 		base.image = base.name
 		return base, nil
@@ -312,12 +309,13 @@ func (s *checkSession) head(ctx context.Context, tree *check.Tree) check.Subject
 }
 
 // buildBase checks a base out and builds it. What starts it is in its own budget, if it has
-// one; load and limits are the head's. remove is nil where nothing was checked out.
-func (s *checkSession) buildBase(ctx context.Context, tree *check.Tree, commit string, places *checkPlaces) (*check.Subject, func() error, error) {
+// one; load and limits are the head's.
+func (s *checkSession) buildBase(ctx context.Context, tree *check.Tree, commit string, places *checkPlaces) (*check.Subject, error) {
 	dir, remove, err := tree.CheckOut(ctx, commit)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
+	places.checkedOut = remove
 	base := &check.Subject{Name: s.options.base, Commit: commit}
 	b := s.budget
 	own, _, err := readBudget(filepath.Join(dir, filepath.Base(s.options.budget)))
@@ -325,16 +323,16 @@ func (s *checkSession) buildBase(ctx context.Context, tree *check.Tree, commit s
 	case err == nil:
 		base.Accepted = own.Accepted
 		if b, err = own.Under(s.budget); err != nil {
-			return nil, remove, usageError(fmt.Errorf("--base %s: %w", s.options.base, err))
+			return nil, usageError(fmt.Errorf("--base %s: %w", s.options.base, err))
 		}
 	case !errors.Is(err, os.ErrNotExist):
 		fmt.Fprintf(s.stderr, "note: the base's own budget cannot be read, and the head's says what is started: %v\n", err)
 	}
 	if err := check.Build(ctx, "the base "+s.options.base, dir, b.Build, s.stderr); err != nil {
-		return nil, remove, err
+		return nil, err
 	}
 	base.What, err = places.source(ctx, b, dir, "")
-	return base, remove, err
+	return base, err
 }
 
 func newCheckAccept() *cobra.Command {

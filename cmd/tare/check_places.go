@@ -29,6 +29,8 @@ type checkPlaces struct {
 	runner runner.Runner
 	// beside are the services of Compose files that are up.
 	beside []*compose.Beside
+	// checkedOut removes the folder of the base; nil is none.
+	checkedOut func() error
 	// notes say what is not measured here.
 	notes []string
 }
@@ -50,11 +52,14 @@ func (p *checkPlaces) open(b *budget.Budget) error {
 	return nil
 }
 
-// close ends what runs beside the sides.
+// close ends what runs beside the sides, and then removes what was made for them.
 func (p *checkPlaces) close() error {
 	var err error
 	for _, b := range p.beside {
 		err = errors.Join(err, b.Down(context.Background()))
+	}
+	if p.checkedOut != nil {
+		err = errors.Join(err, p.checkedOut())
 	}
 	if closer, ok := p.runner.(io.Closer); ok {
 		err = errors.Join(err, closer.Close())

@@ -135,7 +135,7 @@ func TestCheck(t *testing.T) {
 		}
 	}
 	replaceIn(t, file, "command: [Subject,", "command: [Nothing,")
-	if code, _, errs := tareRun(t, "check", "--budget", file, "--base", "HEAD"); code != exitNotReady || !strings.Contains(errs, "the working tree does not run: never-ready") || !strings.Contains(errs, "start it by hand") {
+	if code, _, errs := tareRun(t, "check", "--budget", file, "--base", "HEAD"); code != exitNotReady || !strings.Contains(errs, "the working tree does not run: crashed") || !strings.Contains(errs, "start it by hand") {
 		t.Errorf("no such class: %d\n%s", code, errs)
 	}
 	after, err := os.ReadFile(file)

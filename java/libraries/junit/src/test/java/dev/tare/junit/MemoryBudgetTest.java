@@ -269,7 +269,7 @@ class MemoryBudgetTest {
         assertTrue(lines.get(0).matches("\\{\"schema\":\"tare.junit/1\",\"timeMillis\":\\d+,\"test\":\"" + budgeted + "[.]within\",\"jdk\":\"[^\"]+\","
                 + "\"retained\":10\\d{4},\"allocated\":10\\d{4}}"), lines.get(0));
         assertTrue(lines.get(1).contains(".holdsTooMuch\""), lines.get(1));
-        assertTrue(lines.get(2).contains(".Invoked.holds([1] a \\u0022)\""), lines.get(2));
+        assertTrue(lines.get(2).contains("$Invoked.holds([1] a \\u0022)\""), lines.get(2));
     }
 
     /** Run by JUnit inside of the test above. */
