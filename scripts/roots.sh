@@ -1,16 +1,19 @@
 #!/usr/bin/env bash
-# Makes the root file system of a fresh Debian, with the rpm of Fedora in it, in the cache:
-# tests install tare in it. It is the Debian of this machine, from this machine's sources.
+# Makes root file systems of a fresh Debian in the cache: one with systemctl and the rpm of
+# Fedora in it, in which tests install tare, what an installation calls for arm64, which
+# they run in emulation, and one with systemd, which they run it under. They are the Debian
+# of this machine, from this machine's sources.
 set -euo pipefail
 exec </dev/null
 
 cache=${TARE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/tare}
-root=$cache/roots/debian
 
 fail() { printf 'roots: error: %s\n' "$*" >&2; exit 1; }
 
-main() {
-  local sources=/etc/apt/sources.list.d/debian.sources log
+# make_root NAME PACKAGES OPTION…
+make_root() {
+  local root=$cache/roots/$1 packages=$2 sources=/etc/apt/sources.list.d/debian.sources log
+  shift 2
   [[ -e $root ]] && return 0
   [[ $(id -u) == 0 ]] || fail "a root file system is made by root: run this as root"
   [[ -s $sources ]] || sources=/etc/apt/sources.list
@@ -21,7 +24,7 @@ main() {
   rm -rf "$root.new"
   log=$(mktemp)
   # shellcheck source=/dev/null
-  mmdebstrap --mode=root --variant=minbase --include=curl,ca-certificates,rpm \
+  mmdebstrap --mode=root --variant=minbase --include="$packages" "$@" \
     "$(. /etc/os-release && echo "$VERSION_CODENAME")" "$root.new" "$sources" >"$log" 2>&1 || {
     tail -n 5 "$log" >&2
     rm -rf "$root.new"
@@ -29,6 +32,11 @@ main() {
   }
   rm -f "$log"
   mv "$root.new" "$root"
+  flock -u 9
 }
 
-main "$@"
+make_root fresh curl,ca-certificates,rpm,systemd
+# It is unpacked alone: nothing of it runs until a test does.
+make_root arm64 coreutils,dash,diffutils,dpkg,grep,gzip,libc-bin,sed,tar --architectures=arm64 --variant=extract
+# It is copied into a virtual machine: without what nobody reads there.
+make_root systemd systemd --dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/locale/*'
