@@ -69,7 +69,7 @@ setup-test:
 test: setup-test build bin/camel-25.jar lint test-java test-go
 
 test-java:
-	$(MVN) -B -ntp -f java/pom.xml verify
+	$(MVN) -B -ntp -f java/pom.xml -P gradle verify
 
 # Two packages at a time: tests that measure wait until they are alone, and keep
 # the others waiting (internal/testkit/alone). That counts for the time limit.
@@ -324,7 +324,7 @@ bench-caches: build
 	$(GO) run ./bench/jmh -cache $(TARE_CACHE) -caches $(CACHES)
 
 clean:
-	rm -rf bin java/.built java/testing/target java/*/*/target
+	rm -rf bin java/.built java/*/target java/*/*/target
 
 # What kustomize starts from, made from Helm's chart: both have one source.
 kubernetes-manifests:

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Makes root file systems of a fresh Debian in the cache: one with the rpm of Fedora in it,
-# in which tests install tare, and one with systemd, which tests run it under. They are
-# the Debian of this machine, from this machine's sources.
+# Makes root file systems of a fresh Debian in the cache: one with systemctl and the rpm of
+# Fedora in it, in which tests install tare, what an installation calls for arm64, which
+# they run in emulation, and one with systemd, which they run it under. They are the Debian
+# of this machine, from this machine's sources.
 set -euo pipefail
 exec </dev/null
 
@@ -34,6 +35,8 @@ make_root() {
   flock -u 9
 }
 
-make_root debian curl,ca-certificates,rpm
+make_root fresh curl,ca-certificates,rpm,systemd
+# It is unpacked alone: nothing of it runs until a test does.
+make_root arm64 coreutils,dash,diffutils,dpkg,grep,gzip,libc-bin,sed,tar --architectures=arm64 --variant=extract
 # It is copied into a virtual machine: without what nobody reads there.
 make_root systemd systemd --dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/locale/*'

@@ -46,6 +46,8 @@ test  | wrk                              | wrk                  | puts the load 
 test  | hey                              | hey                  | the same
 test  | mmdebstrap                       | mmdebstrap           | makes the fresh system that the tests install a release in
 test  | ruby                             | ruby                 | reads the formula of a release
+test  | sudo                             | sudo                 | runs the GitHub Action as root
+test  | gradle                           | gradle               | builds with the Gradle plugin of a release
 test  | gpg                              | gpg                  | signs a release
 test  | curl                             | curl                 | is the load of an image that trains in its build
 test  | systemd-analyze                  | systemd              | reads the units that are deployed

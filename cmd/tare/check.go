@@ -71,6 +71,7 @@ func newCheckCommand() *cobra.Command {
 	f.StringVar(&o.base, "base", "", "what growth is measured against: a git `reference`, a result file, or an image")
 	f.StringVar(&o.format, "format", "text", "text, json (schema "+check.Schema+"), markdown or junit")
 	f.StringVar(&o.result, "result", "", "write the result to this `file`, for --base and tare check accept")
+	f.StringArrayVar(&o.reports, "report", nil, "show the result in this `file` too: .md, .xml (JUnit), .json or .txt; may be given again")
 	f.StringVar(&o.record, "record", "", "append what the head needs to this trend `file`")
 	f.StringVar(&o.parent, "cgroup-parent", "", "control group to make groups in (default: the one tare runs in)")
 	cmd.AddCommand(newCheckAccept(), newCheckTrend(), newCheckSchema())
@@ -78,7 +79,10 @@ func newCheckCommand() *cobra.Command {
 }
 
 // checkOptions are what a check is asked for.
-type checkOptions struct{ budget, base, format, result, record, parent string }
+type checkOptions struct {
+	budget, base, format, result, record, parent string
+	reports                                      []string
+}
 
 // checkFormats are how a result can be shown.
 var checkFormats = map[string]func(w io.Writer, r *check.Result) error{
@@ -88,6 +92,36 @@ var checkFormats = map[string]func(w io.Writer, r *check.Result) error{
 	"junit":    report.WriteJUnit,
 }
 
+// reportFormats are the formats of files, by the end of the name.
+var reportFormats = map[string]string{".txt": "text", ".md": "markdown", ".json": "json", ".xml": "junit"}
+
+// clearReports refuses reports that cannot be written, and removes earlier ones: a check that
+// breaks off leaves none.
+func clearReports(files []string) error {
+	for _, file := range files {
+		if reportFormats[filepath.Ext(file)] == "" {
+			return usageError(fmt.Errorf("--report %s: name a file that ends in .md, .xml, .json or .txt", file))
+		}
+		if err := os.Remove(file); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return usageError(fmt.Errorf("--report: %w", err))
+		}
+	}
+	return nil
+}
+
+func writeReports(files []string, r *check.Result) error {
+	for _, file := range files {
+		var text bytes.Buffer
+		if err := checkFormats[reportFormats[filepath.Ext(file)]](&text, r); err != nil {
+			return err
+		}
+		if err := os.WriteFile(file, text.Bytes(), 0o644); err != nil {
+			return usageError(fmt.Errorf("--report: %w", err))
+		}
+	}
+	return nil
+}
+
 func runCheck(ctx context.Context, stdout, stderr io.Writer, o checkOptions) error {
 	format, ok := checkFormats[o.format]
 	if !ok {
@@ -95,6 +129,9 @@ func runCheck(ctx context.Context, stdout, stderr io.Writer, o checkOptions) err
 	}
 	b, digest, err := readBudget(o.budget)
 	if err != nil {
+		return err
+	}
+	if err := clearReports(o.reports); err != nil {
 		return err
 	}
 	s := &checkSession{options: o, budget: b, stderr: stderr}
@@ -119,7 +156,7 @@ func runCheck(ctx context.Context, stdout, stderr io.Writer, o checkOptions) err
 			return usageError(err)
 		}
 	}
-	if err := format(stdout, r); err != nil {
+	if err := errors.Join(writeReports(o.reports, r), format(stdout, r)); err != nil {
 		return err
 	}
 	switch r.Verdict {

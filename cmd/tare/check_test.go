@@ -197,6 +197,33 @@ func TestCheckFormats(t *testing.T) {
 	}
 }
 
+// Reports are what is printed, and an earlier one does not outlive the begin of a check.
+func TestCheckReports(t *testing.T) {
+	var files []string
+	for ext, format := range reportFormats {
+		file := filepath.Join(t.TempDir(), "check"+ext)
+		if err := writeReports([]string{file}, recorded()); err != nil {
+			t.Fatal(err)
+		}
+		var printed strings.Builder
+		if err := checkFormats[format](&printed, recorded()); err != nil {
+			t.Fatal(err)
+		}
+		if text, err := os.ReadFile(file); err != nil || string(text) != printed.String() {
+			t.Errorf("%s: %v\n%s", file, err, text)
+		}
+		files = append(files, file)
+	}
+	if err := clearReports(files); err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		if _, err := os.Stat(file); err == nil {
+			t.Errorf("%s is of an earlier check", file)
+		}
+	}
+}
+
 // Bad input is told by one line and the next step, before anything is built or started.
 func TestCheckBadInput(t *testing.T) {
 	dir := t.TempDir()
@@ -220,6 +247,7 @@ func TestCheckBadInput(t *testing.T) {
 		{[]string{"check", "--budget", "growth.yaml", "--base", "none.json"}, []string{"none.json"}},
 		{[]string{"check", "--budget", "growth.yaml", "--base", "other.json"}, []string{"no result of schema tare.check/1"}},
 		{[]string{"check", "--budget", "most.yaml", "--format", "sarif"}, []string{"give text, json, markdown or junit"}},
+		{[]string{"check", "--budget", "most.yaml", "--report", "check.pdf"}, []string{"check.pdf: name a file that ends in .md"}},
 		{[]string{"check", "accept"}, []string{"tare check --result"}},
 		{[]string{"check", "accept", "broken.json", "--budget", "most.yaml", "--reason", "x"}, []string{"is of another budget"}},
 		{[]string{"check", "trend", "none.jsonl"}, []string{"none.jsonl"}},

@@ -28,8 +28,8 @@ const versionSchema = "tare.version/1"
 
 // schemas are the formats that tare writes, each with its version.
 var schemas = []string{
-	autopsy.Schema, check.Schema, check.JUnitSchema, check.TrendSchema, document.Schema, launch.Schema, doctor.Schema, report.BakeSchema, report.DiffSchema, report.FitListSchema, report.FitSchema, footprint.Schema,
-	jmhreport.ComparisonSchema, jmhreport.ReportSchema, lab.Schema, profile.Schema, versionSchema,
+	autopsy.Schema, autopsy.PodSchema, check.Schema, check.JUnitSchema, check.TrendSchema, document.Schema, launch.Schema, doctor.Schema, report.BakeSchema, report.DiffSchema, report.FitListSchema, report.FitSchema, footprint.Schema,
+	jmhreport.ComparisonSchema, jmhreport.ReportSchema, lab.Schema, profile.Schema, topSchema, versionSchema,
 }
 
 // version is what tare version says.

@@ -75,7 +75,7 @@ func TestSchemasAreListed(t *testing.T) {
 			if strings.HasSuffix(name, "_test.go") {
 				continue
 			}
-			for _, m := range regexp.MustCompile(`\w*Schema\s*=\s*"(tare\.[\w-]+/\d+)"`).FindAllStringSubmatch(string(text), -1) {
+			for _, m := range regexp.MustCompile(`\w*Schema\s*=\s*"(tare\.[\w.-]+/\d+)"`).FindAllStringSubmatch(string(text), -1) {
 				found++
 				if m[1] != "tare.files/1" && !slices.Contains(schemas, m[1]) { // a list for tare itself
 					t.Errorf("%s: %s is not among the schemas of tare version", name, m[1])

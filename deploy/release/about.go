@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strings"
 	"text/template"
@@ -60,16 +61,16 @@ func (r *release) formula(sums []sum) ([]byte, error) {
 		}
 	}
 	for _, arch := range []string{"amd64", "arm64"} {
-		if data[arch] == "" && len(r.architectures) > 1 {
+		if data[arch] == "" {
 			return nil, fmt.Errorf("the formula: no archive for %s", arch)
-		} else if data[arch] == "" {
-			data[arch] = strings.Repeat("0", sha256.Size*2) // a release of one architecture is a test
 		}
 	}
 	var b bytes.Buffer
 	err := formulaTemplate.Execute(&b, data)
 	return b.Bytes(), err
 }
+
+var toolVersion = regexp.MustCompile(`[0-9]+(\.[0-9]+)+`)
 
 // provenance says what the files were made from and how: a statement of in-toto
 // (in-toto.io/Statement/v1) with the predicate slsa.dev/spec/v1.0/provenance. It has no
@@ -89,13 +90,23 @@ func (r *release) provenance(sums []sum) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	tools := map[string]any{"go": runtime.Version(), "nfpm": nfpm, "sourceDateEpoch": r.date.Unix()}
+	if r.java {
+		for name, args := range map[string][]string{"javac": {"javac", "-version"}, "maven": {"mvn", "-q", "--version"}} {
+			said, err := command(args[0], args[1:]...)
+			if err != nil {
+				return nil, err
+			}
+			tools[name] = toolVersion.FindString(said)
+		}
+	}
 	return json.MarshalIndent(map[string]any{
 		"_type": "https://in-toto.io/Statement/v1", "subject": subjects, "predicateType": "https://slsa.dev/provenance/v1",
 		"predicate": map[string]any{
 			"buildDefinition": map[string]any{
 				"buildType":          names.Repository + "/blob/main/deploy/release",
 				"externalParameters": map[string]any{"version": r.version, "architectures": r.architectures, "command": "make release VERSION=" + r.version},
-				"internalParameters": map[string]any{"go": runtime.Version(), "nfpm": nfpm, "sourceDateEpoch": r.date.Unix()},
+				"internalParameters": tools,
 				"resolvedDependencies": []artifact{
 					{URI: "git+" + names.Repository, Digest: digest{"gitCommit": r.commit}},
 					{Name: "go.sum", Digest: digest{"sha256": fmt.Sprintf("%x", sha256.Sum256(modules))}},

@@ -62,7 +62,10 @@ func setVersion(root, version string) error {
 	if version == names.Version {
 		return fmt.Errorf("the tree is of version %s already", version)
 	}
-	const artifact = `(<artifactId>tare-\w+</artifactId>\s*<version>)`
+	const (
+		artifact = `(<artifactId>(?:tare-[\w-]+|dev\.tare\.gradle\.plugin)</artifactId>\s*<version>)`
+		inPages  = `(<artifactId>tare-[\w-]+</artifactId>\s*<version>|dev\.tare:tare-[\w-]+:|'dev\.tare' version '|[/_=@-]v?)`
+	)
 	old := regexp.QuoteMeta(names.Version)
 	edits := []struct {
 		files       string
@@ -72,8 +75,8 @@ func setVersion(root, version string) error {
 		{"java/pom.xml", artifact + old + `<`, "${1}" + version + "<"},
 		{"java/*/pom.xml", artifact + old + `<`, "${1}" + version + "<"},
 		{"java/*/*/pom.xml", artifact + old + `<`, "${1}" + version + "<"},
-		{"docs/*.md", `(<artifactId>tare-\w+</artifactId>\s*<version>|dev\.tare:tare-\w+:|[/_=@-]v?)` + old, "${1}" + version},
-		{"*.md", `(<artifactId>tare-\w+</artifactId>\s*<version>|dev\.tare:tare-\w+:|[/_=@-]v?)` + old, "${1}" + version},
+		{"docs/*.md", inPages + old, "${1}" + version},
+		{"*.md", inPages + old, "${1}" + version},
 		{"install.sh", `(:-|such as )` + old, "${1}" + version},
 		{"action.yml", `(default: )` + old, "${1}" + version},
 		{"deploy/gitlab/tare.yml", `(default: )` + old, "${1}" + version},

@@ -44,7 +44,7 @@ func TestSetVersion(t *testing.T) {
 	if err := setVersion(dir, "98.7.6"); err != nil {
 		t.Fatal(err)
 	}
-	for _, file := range []string{"internal/names/names.go", "java/pom.xml", "java/bom/pom.xml", "java/libraries/jmh/pom.xml", "docs/install.md", "docs/jmh.md", "install.sh", "action.yml", "deploy/gitlab/tare.yml"} {
+	for _, file := range []string{"internal/names/names.go", "java/pom.xml", "java/bom/pom.xml", "java/libraries/jmh/pom.xml", "java/maven-plugin/pom.xml", "java/gradle-plugin/pom.xml", "java/gradle-marker/pom.xml", "docs/ci.md", "docs/install.md", "docs/jmh.md", "install.sh", "action.yml", "deploy/gitlab/tare.yml"} {
 		text := read(t, filepath.Join(dir, file))
 		if strings.Contains(text, names.Version) || !strings.Contains(text, "98.7.6") {
 			t.Errorf("%s has not the new version alone", file)

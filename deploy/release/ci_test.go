@@ -14,6 +14,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"tare.dev/tare/internal/names"
+	"tare.dev/tare/internal/testkit/jvmtest"
 )
 
 // action is what the runner reads of action.yml:
@@ -151,6 +152,10 @@ func actionRuns(t *testing.T, root, out string) {
 	if !r.ok || r.result != "0" || !strings.Contains(r.summary, `"schema": "tare.version/1"`) {
 		t.Errorf("%+v", r)
 	}
+	r = runAction(t, root, map[string]string{"downloads": dir, "command": "version", "sudo": "true"})
+	if !r.ok || r.result != "0" || !strings.Contains(r.summary, "tare "+names.Version) {
+		t.Errorf("as root: %+v", r)
+	}
 	// What fails, fails the step, with its code; and words are words.
 	r = runAction(t, root, map[string]string{"downloads": dir, "command": "weigh", "args": "$(touch evaluated); `touch evaluated`\n"})
 	if r.ok || r.result == "0" || r.result == "" || !strings.Contains(r.summary, "$(touch evaluated)") {
@@ -159,9 +164,25 @@ func actionRuns(t *testing.T, root, out string) {
 	if _, err := os.Stat("evaluated"); err == nil {
 		t.Error("an argument was evaluated")
 	}
+	// By default it checks a budget, and the summary is its table.
+	r = runAction(t, root, map[string]string{"downloads": dir, "working-directory": checked(t, root)})
+	if !r.ok || r.result != "0" || !strings.Contains(r.summary, "All bounds hold.") || !strings.Contains(r.summary, "| needed |") || strings.Contains(r.summary, "~~~") {
+		t.Errorf("%+v", r)
+	}
+	r = runAction(t, root, map[string]string{"downloads": dir, "working-directory": t.TempDir()})
+	if r.ok || r.result != "2" || !strings.Contains(r.summary, "write one as docs/check.md shows") {
+		t.Errorf("%+v", r)
+	}
 	if r = runAction(t, root, map[string]string{"downloads": dir, "version": "7.7.7"}); r.ok || !strings.Contains(r.said, "install.sh: error: ") {
 		t.Errorf("%+v", r)
 	}
+}
+
+// checked is a folder with a budget that is kept.
+func checked(t *testing.T, root string) string {
+	t.Helper()
+	javac := filepath.Join(jvmtest.Home(t, 21), "bin", "javac")
+	return project(t, root, tool{classes: "classes", compile: javac + " -nowarn -d classes src/main/java/Subject.java"})
 }
 
 // gitlabRuns fills in the inputs of the component and runs its job, as
@@ -176,7 +197,6 @@ func gitlabRuns(t *testing.T, root, out string) {
 	if err := yaml.UnmarshalWithOptions(header, &spec, yaml.Strict()); err != nil || !ok {
 		t.Fatalf("%v, %v", ok, err)
 	}
-	spec.Spec.Inputs["command"] = struct{ Description, Default string }{Default: "version --json"}
 	filled := regexp.MustCompile(`\$\[\[\s*inputs\.(\w+)\s*\]\]`).ReplaceAllStringFunc(string(body), func(e string) string {
 		in, ok := spec.Spec.Inputs[strings.Trim(strings.TrimPrefix(strings.Trim(e, "$[] "), "inputs."), " ")]
 		if !ok {
@@ -189,14 +209,15 @@ func gitlabRuns(t *testing.T, root, out string) {
 		Variables    map[string]string
 		Script       []string
 		Artifacts    struct {
-			When  string
-			Paths []string
+			When    string
+			Paths   []string
+			Reports map[string]string
 		}
 	}
 	if err := yaml.UnmarshalWithOptions([]byte(filled), &jobs, yaml.Strict()); err != nil || len(jobs) != 1 {
 		t.Fatalf("%v: %s", err, filled)
 	}
-	job, dir := jobs["tare"], t.TempDir()
+	job, dir := jobs["tare"], checked(t, root)
 	// The one address is made a file's.
 	script := strings.ReplaceAll(strings.Join(job.Script, "\n"), "curl -fsSL \"${TARE_DOWNLOADS:-"+names.Downloads+"}", "cat \"${TARE_DOWNLOADS}")
 	cmd := exec.Command("sh", "-e", "-c", script)
@@ -205,10 +226,10 @@ func gitlabRuns(t *testing.T, root, out string) {
 	for name, value := range job.Variables {
 		cmd.Env = append(cmd.Env, name+"="+strings.ReplaceAll(value, "$CI_PROJECT_DIR", dir))
 	}
-	if said, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(said), "tare.version/1") {
+	if said, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(said), "All bounds hold.") {
 		t.Errorf("%v: %s", err, said)
 	}
-	for _, path := range job.Artifacts.Paths {
+	for _, path := range append(job.Artifacts.Paths, job.Artifacts.Reports["junit"]) {
 		if read(t, filepath.Join(dir, path)) == "" {
 			t.Errorf("%s is empty", path)
 		}

@@ -34,30 +34,12 @@ import (
 
 var releasePage = flag.String("release.out", "", "write how long each way to install takes to this `file`")
 
-// insideFresh, in the environment, makes the test program run a block of a page in a fresh
-// system instead of tests.
-const insideFresh = "TARE_TEST_INSIDE_FRESH"
-
-func TestMain(m *testing.M) {
-	if os.Getenv(insideFresh) != "" {
-		if err := inFresh(os.Getenv("ROOT"), os.Getenv("RELEASE"), os.Getenv("JDK"), os.Getenv("SHOP"), os.Getenv(insideFresh)); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
-	os.Exit(m.Run())
-}
-
 var installBlock = regexp.MustCompile("(?ms)^## ([^\n]*)$|^```bash\n(.*?)^```")
 
 // installs runs every block of bash of the pages in a fresh system each, where the host of
 // the addresses is this test, and a service runs that the pages call shop.jar.
 func installs(t *testing.T, root, out string) {
-	fresh := filepath.Join(jvmtest.Cache(t), "roots", "debian")
-	if _, err := os.Stat(fresh); err != nil {
-		t.Fatalf("%v: run scripts/roots.sh", err)
-	}
+	fresh := rootOf(t, "fresh")
 	jdk, err := filepath.EvalSymlinks(jvmtest.Home(t, 17))
 	if err != nil {
 		t.Fatal(err)
@@ -77,9 +59,7 @@ func installs(t *testing.T, root, out string) {
 			}
 			blocks++
 			t.Run(filepath.Base(page)+"/"+title, func(t *testing.T) {
-				cmd := exec.Command("/proc/self/exe")
-				cmd.Env = append(os.Environ(), insideFresh+"="+m[2], "ROOT="+fresh, "RELEASE="+out, "JDK="+jdk, "SHOP="+filepath.Join(root, "bin", "sysinfo.jar"))
-				cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNS | unix.CLONE_NEWNET | unix.CLONE_NEWPID, Pdeathsig: syscall.SIGKILL}
+				cmd := inside(t, "page", map[string]string{"BLOCK": m[2], "ROOT": fresh, "RELEASE": out, "JDK": jdk, "SHOP": filepath.Join(root, "bin", "sysinfo.jar")})
 				said, err := cmd.CombinedOutput()
 				if err != nil {
 					t.Fatalf("%v\n%s\n%s", err, m[2], said)
@@ -106,44 +86,14 @@ func installs(t *testing.T, root, out string) {
 
 // inFresh runs a block in a copy of a root file system, in namespaces of its own.
 func inFresh(root, out, jdk, shop, block string) error {
-	const place = "/tmp" // hidden, in this namespace alone
-	lower := filepath.Join(place, "lower")
-	in := filepath.Join(place, "root")
-	mounts := []struct {
-		source, target, kind string
-		flags                uintptr
-		data                 string
-	}{
-		{"none", "/", "", unix.MS_REC | unix.MS_PRIVATE, ""},
-		{"tmpfs", "/mnt", "tmpfs", 0, ""},
-		{out, "/mnt/release", "", unix.MS_BIND, ""},
-		{shop, "/mnt/shop.jar", "", unix.MS_BIND, ""},
-		{"tmpfs", place, "tmpfs", 0, ""},
-		{root, lower, "", unix.MS_BIND, ""},
-		{"overlay", in, "overlay", 0, "lowerdir=" + lower + ",upperdir=" + place + "/upper,workdir=" + place + "/work"},
-		{"proc", in + "/proc", "proc", 0, ""},
-		{"/dev", in + "/dev", "", unix.MS_BIND, ""},
-		{jdk, in + "/opt/jdk", "", unix.MS_BIND, ""},
-		{"/mnt/shop.jar", in + "/opt/shop.jar", "", unix.MS_BIND, ""},
-	}
-	for _, m := range mounts {
-		for _, dir := range []string{place + "/upper", place + "/work", m.target} {
-			if strings.HasSuffix(m.target, ".jar") && dir == m.target {
-				if err := os.WriteFile(m.target, nil, 0o644); err != nil {
-					return err
-				}
-			} else if err := os.MkdirAll(dir, 0o755); err != nil {
-				return err
-			}
-		}
-		if err := unix.Mount(m.source, m.target, m.kind, m.flags, m.data); err != nil {
-			return fmt.Errorf("mounting %s: %w", m.target, err)
-		}
+	in, err := enter(root, false, [][2]string{{out, "release"}, {jdk, "opt/jdk"}, {shop, "opt/shop.jar"}})
+	if err != nil {
+		return err
 	}
 	if err := loopbackUp(); err != nil {
 		return fmt.Errorf("the loopback: %w", err)
 	}
-	if err := serve("/mnt/release", in); err != nil {
+	if err := serve(filepath.Join(in, "release"), in); err != nil {
 		return err
 	}
 	java := exec.Command("/opt/jdk/bin/java", "-Xmx64m", "-jar", "/opt/shop.jar", "--port", "0")
@@ -159,11 +109,7 @@ func inFresh(root, out, jdk, shop, block string) error {
 		return fmt.Errorf("the service: %w", err)
 	}
 	start := time.Now()
-	shell := exec.Command("/bin/sh", "-eu", "-c", block)
-	shell.SysProcAttr, shell.Dir = &syscall.SysProcAttr{Chroot: in}, "/root"
-	shell.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "LANG=C.UTF-8", "DEBIAN_FRONTEND=noninteractive"}
-	shell.Stdout, shell.Stderr = os.Stdout, os.Stderr
-	if err := shell.Run(); err != nil {
+	if err := runShell(in, block); err != nil {
 		return err
 	}
 	fmt.Printf("\ntook %v\n", time.Since(start))

@@ -12,24 +12,12 @@ import (
 	"testing"
 
 	"tare.dev/tare/internal/names"
-	"tare.dev/tare/internal/testkit/alone"
-	"tare.dev/tare/internal/testkit/jvmtest"
 )
 
-// The Java libraries are staged as Maven Central wants them, signed, and a build takes them
-// from there by their BOM.
-func TestLibraries(t *testing.T) {
-	alone.Uses(t, "Maven")
-	root := filepath.Join(t.TempDir(), "tree")
-	clone(t, jvmtest.Root(t), root)
-	t.Chdir(root)
-	r := release{version: names.Version, out: filepath.Join(root, "bin", "out"), key: newKey(t)}
-	if err := r.libraries(); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(r.out, "SHA256SUMS"), []byte("sums\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+// staged checks that the Java libraries and plugins are as Maven Central wants them, signed,
+// and that builds take them from there.
+func staged(t *testing.T, tree, out string) {
+	r := release{out: out, key: newKey(t)}
 	if err := r.sign(); err != nil {
 		t.Fatal(err)
 	}
@@ -37,9 +25,11 @@ func TestLibraries(t *testing.T) {
 	if said, err := exec.Command("gpg", "--batch", "--verify", sums+".asc", sums).CombinedOutput(); err != nil {
 		t.Errorf("SHA256SUMS: %v: %s", err, said)
 	}
-	staged := filepath.Join(r.out, "maven", "dev", "tare")
-	for artifact, jars := range map[string]bool{"tare-bom": false, "tare-java": false, "tare-memory": true, "tare-jmh": true, "tare-junit": true} {
-		base := filepath.Join(staged, artifact, names.Version, artifact+"-"+names.Version)
+	central := filepath.Join(r.out, "maven", "dev", "tare")
+	artifacts := map[string]bool{"tare-bom": false, "tare-java": false, "tare-memory": true, "tare-jmh": true, "tare-junit": true,
+		"tare-check": true, "tare-maven-plugin": true, "tare-gradle-plugin": true, "dev.tare.gradle.plugin": false}
+	for artifact, jars := range artifacts {
+		base := filepath.Join(central, artifact, names.Version, artifact+"-"+names.Version)
 		files := []string{base + ".pom"}
 		if jars {
 			files = append(files, base+".jar", base+"-sources.jar", base+"-javadoc.jar")
@@ -49,10 +39,11 @@ func TestLibraries(t *testing.T) {
 		}
 		hasMetadata(t, base+".pom")
 	}
-	if found, _ := filepath.Glob(filepath.Join(staged, "*")); len(found) != 5 {
+	if found, _ := filepath.Glob(filepath.Join(central, "*")); len(found) != len(artifacts) {
 		t.Errorf("%q", found)
 	}
 	resolves(t, r.out)
+	plugins(t, tree, r.out)
 }
 
 // newKey makes a key of gpg that goes with the test.
@@ -116,21 +107,15 @@ func hasMetadata(t *testing.T, file string) {
 // What Maven itself needs comes from what the build of the libraries has fetched.
 func resolves(t *testing.T, out string) {
 	t.Helper()
-	home, err := os.UserHomeDir()
-	if err != nil {
-		t.Fatal(err)
-	}
 	dir := t.TempDir()
 	for file, text := range map[string]string{
-		"settings.xml": `<settings><localRepository>` + dir + `/local</localRepository><mirrors><mirror><id>fetched</id><mirrorOf>central</mirrorOf><url>file://` + home + `/.m2/repository</url></mirror></mirrors></settings>`,
+		"settings.xml": settings(filepath.Join(dir, "local"), fetchedByMaven(t)),
 		"pom.xml": `<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion><groupId>org.example</groupId><artifactId>user</artifactId><version>1</version>
 <properties><maven.compiler.release>8</maven.compiler.release><project.build.sourceEncoding>UTF-8</project.build.sourceEncoding></properties>
 <repositories><repository><id>staged</id><url>file://` + out + `/maven</url></repository></repositories>
 <dependencyManagement><dependencies><dependency><groupId>` + names.MavenGroup + `</groupId><artifactId>tare-bom</artifactId><version>` + names.Version + `</version><type>pom</type><scope>import</scope></dependency></dependencies></dependencyManagement>
 <dependencies><dependency><groupId>` + names.MavenGroup + `</groupId><artifactId>tare-memory</artifactId></dependency></dependencies>
-<build><pluginManagement><plugins>
-<plugin><artifactId>maven-resources-plugin</artifactId><version>3.3.1</version></plugin>
-<plugin><artifactId>maven-compiler-plugin</artifactId><version>3.14.1</version></plugin></plugins></pluginManagement></build></project>`,
+<build><pluginManagement><plugins>` + fetchedPlugins + `</plugins></pluginManagement></build></project>`,
 		"src/main/java/User.java": "import dev.tare.memory.ClassHistogram;\n\nclass User {\n    Class<?> used = ClassHistogram.class;\n}\n",
 	} {
 		if err := writeBelow(dir, file, []byte(text)); err != nil {

@@ -5,7 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -59,43 +59,55 @@ func clone(t *testing.T, root, dir string) {
 // The same tree in two folders makes the same bytes, what tells of them is right, and they
 // are installed by the commands of the pages.
 func TestRelease(t *testing.T) {
-	alone.Uses(t, "the Go tool")
+	alone.Uses(t, "Go and Maven")
 	root := jvmtest.Root(t)
-	var all [][]sum
 	// The second is of the first: what other tests do to the tree meanwhile is in neither.
 	dirs := []string{filepath.Join(t.TempDir(), "one"), filepath.Join(t.TempDir(), "another-folder")}
 	clone(t, root, dirs[0])
 	clone(t, dirs[0], dirs[1])
 	for _, dir := range dirs {
 		t.Chdir(dir)
-		r := release{version: names.Version, out: "bin/out", architectures: []string{runtime.GOARCH}, image: true}
+		r := release{version: names.Version, out: "bin/out", architectures: []string{"amd64", "arm64"}, image: true, java: true}
 		if err := r.make(); err != nil {
 			t.Fatal(err)
 		}
-		sums, err := sumsOf("bin/out")
-		if err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, sums)
-	}
-	for i, one := range all[0] {
-		if another := all[1][i]; one != another {
-			t.Errorf("%s in %s and %s in %s", one, dirs[0], another, dirs[1])
-		}
-	}
-	if len(all[0]) != len(all[1]) || len(all[0]) < 11 {
-		t.Errorf("%d files and %d", len(all[0]), len(all[1]))
 	}
 	out := filepath.Join(dirs[0], "bin", "out")
-	checkNames(t, out, all[0])
+	t.Chdir(dirs[0])
+	checkNames(t, out, sameBytes(t, out, filepath.Join(dirs[1], "bin", "out")))
 	t.Run("formula", func(t *testing.T) { formulaParses(t, out) })
 	t.Run("refuses", func(t *testing.T) { installRefuses(t, out) })
 	t.Run("action", func(t *testing.T) { actionRuns(t, root, out) })
 	t.Run("gitlab", func(t *testing.T) { gitlabRuns(t, root, out) })
+	t.Run("java", func(t *testing.T) { staged(t, root, out) })
 	installs(t, root, out)
+	t.Run("packages", func(t *testing.T) { packagesAreUpgraded(t, out) })
+	t.Run("arm64", func(t *testing.T) { installsForeign(t, root, out) })
 }
 
-// formulaParses lets Ruby read the formula, which has the sum of the archive.
+// sameBytes compares two folders, and returns the sums of what is in them.
+func sameBytes(t *testing.T, one, another string) []sum {
+	t.Helper()
+	sums, err := sumsOf(one)
+	if err != nil {
+		t.Fatal(err)
+	}
+	others, err := sumsOf(another)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(sums) != len(others) || len(sums) < 11 {
+		t.Fatalf("%d files in %s and %d in %s", len(sums), one, len(others), another)
+	}
+	for i, s := range sums {
+		if s != others[i] {
+			t.Errorf("%s in %s and %s in %s", s, one, others[i], another)
+		}
+	}
+	return sums
+}
+
+// formulaParses lets Ruby read the formula, which has the sums of the archives.
 func formulaParses(t *testing.T, out string) {
 	formula := filepath.Join(out, "tare.rb")
 	if said, err := exec.Command("ruby", "-wc", formula).CombinedOutput(); err != nil || strings.TrimSpace(string(said)) != "Syntax OK" {
@@ -110,7 +122,7 @@ func formulaParses(t *testing.T, out string) {
 		t.Fatal(err)
 	}
 	for line := range strings.Lines(string(sums)) {
-		if hash, name, _ := strings.Cut(strings.TrimSpace(line), "  "); strings.HasSuffix(name, runtime.GOARCH+".tar.gz") && !strings.Contains(string(text), hash) {
+		if hash, name, _ := strings.Cut(strings.TrimSpace(line), "  "); strings.HasSuffix(name, "64.tar.gz") && !strings.Contains(string(text), hash) {
 			t.Errorf("the formula has not the sum of %s", name)
 		}
 	}
@@ -128,8 +140,11 @@ func checkNames(t *testing.T, out string, sums []sum) {
 		return string(text)
 	}
 	listed, made := read("SHA256SUMS"), read("provenance.json")
+	if !regexp.MustCompile(`"javac": "[0-9.]+"`).MatchString(made) || !regexp.MustCompile(`"maven": "[0-9.]+"`).MatchString(made) {
+		t.Errorf("the provenance does not say what compiled: %s", made)
+	}
 	for _, s := range sums {
-		if !strings.Contains(listed, s.sha256+"  "+s.name+"\n") && s.name != "SHA256SUMS" {
+		if !strings.Contains(listed, s.sha256+"  "+s.name+"\n") && !strings.HasPrefix(s.name, "maven/") && s.name != "SHA256SUMS" {
 			t.Errorf("SHA256SUMS has no %v", s)
 		}
 		if !strings.Contains(made, s.sha256) && s.name != "SHA256SUMS" && s.name != "tare.rb" && s.name != "provenance.json" {

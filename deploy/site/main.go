@@ -16,6 +16,7 @@ import (
 	"flag"
 	"fmt"
 	"html/template"
+	"maps"
 	"net/url"
 	"os"
 	"path"
@@ -52,11 +53,11 @@ func main() {
 
 // A page is a file of Markdown and what becomes of it.
 type page struct {
-	// source is its path below the root, with slashes; target that of the page.
-	source, target string
+	// source is its path below the root, with slashes; Target that of the page.
+	source, Target string
 	text           []byte
 	tree           ast.Node
-	title          string
+	Title          string
 	anchors        []string
 	sections       []section
 }
@@ -76,6 +77,7 @@ func run(root, out string) error {
 	if err != nil {
 		return err
 	}
+	groups := navigation(pages) // before links lead elsewhere
 	copied := map[string]bool{}
 	for _, p := range pages {
 		err = errors.Join(err, p.links(root, pages, copied))
@@ -88,7 +90,7 @@ func run(root, out string) error {
 	}
 	var index []section
 	for _, p := range pages {
-		if err := p.write(out, pages, markdown); err != nil {
+		if err := p.write(out, groups, markdown); err != nil {
 			return err
 		}
 		index = append(index, p.sections...)
@@ -134,9 +136,9 @@ func readPages(root string, markdown goldmark.Markdown) (map[string]*page, error
 			if p.text, err = os.ReadFile(file); err != nil {
 				return nil, err
 			}
-			p.target = strings.TrimSuffix(p.source, ".md") + ".html"
+			p.Target = strings.TrimSuffix(p.source, ".md") + ".html"
 			if path.Base(p.source) == "README.md" {
-				p.target = path.Join(path.Dir(p.source), "index.html")
+				p.Target = path.Join(path.Dir(p.source), "index.html")
 			}
 			p.tree = markdown.Parser().Parse(text.NewReader(p.text))
 			p.readSections()
@@ -158,15 +160,53 @@ func (p *page) readSections() {
 			anchor, _ := id.([]byte)
 			p.anchors = append(p.anchors, string(anchor))
 			title := p.plain(n)
-			if p.title == "" {
-				p.title = title
+			if p.Title == "" {
+				p.Title = title
 			}
-			p.sections = append(p.sections, section{URL: p.target + "#" + string(anchor), Page: p.title, Title: title})
+			p.sections = append(p.sections, section{URL: p.Target + "#" + string(anchor), Page: p.Title, Title: title})
 			at = len(p.sections) - 1
 		} else if at >= 0 {
 			p.sections[at].Text += p.plain(n) + " "
 		}
 	}
+}
+
+// A group is the pages under a heading of the navigation.
+type group struct {
+	Title string
+	Pages []*page
+}
+
+// navigation has the pages in the order in which the first page leads to them, under its
+// headings; what it does not lead to comes last. Results are found by their index alone.
+func navigation(pages map[string]*page) []group {
+	first := pages["README.md"]
+	groups := []group{{Pages: []*page{first}}}
+	known := map[*page]bool{first: true}
+	add := func(p *page) {
+		if p == nil || known[p] || path.Dir(p.source) == "docs/results" && path.Base(p.source) != "README.md" {
+			return
+		}
+		known[p] = true
+		last := &groups[len(groups)-1]
+		last.Pages = append(last.Pages, p)
+	}
+	_ = ast.Walk(first.tree, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
+		if !entering {
+			return ast.WalkContinue, nil
+		}
+		switch n := n.(type) {
+		case *ast.Heading:
+			groups = append(groups, group{Title: first.plain(n)})
+		case *ast.Link:
+			add(pages[string(n.Destination)])
+		}
+		return ast.WalkContinue, nil
+	})
+	for _, source := range slices.Sorted(maps.Keys(pages)) {
+		add(pages[source])
+	}
+	return slices.DeleteFunc(groups, func(g group) bool { return len(g.Pages) == 0 })
 }
 
 // plain is the text of a node without its marks.
@@ -234,11 +274,11 @@ func (p *page) lead(root, to string, pages map[string]*page, copied map[string]b
 		if u.Fragment != "" && !slices.Contains(target.anchors, u.Fragment) {
 			return "", fmt.Errorf("%s: %s has no part #%s", p.source, source, u.Fragment)
 		}
-		from := strings.Repeat("../", strings.Count(p.target, "/"))
+		from := strings.Repeat("../", strings.Count(p.Target, "/"))
 		if u.Fragment != "" {
-			return from + target.target + "#" + u.Fragment, nil
+			return from + target.Target + "#" + u.Fragment, nil
 		}
-		return from + target.target, nil
+		return from + target.Target, nil
 	}
 	info, err := os.Stat(filepath.Join(root, filepath.FromSlash(source)))
 	if err != nil || !filepath.IsLocal(source) {
@@ -252,31 +292,15 @@ func (p *page) lead(root, to string, pages map[string]*page, copied map[string]b
 }
 
 // write writes the page.
-func (p *page) write(out string, pages map[string]*page, markdown goldmark.Markdown) error {
+func (p *page) write(out string, groups []group, markdown goldmark.Markdown) error {
 	var body, all bytes.Buffer
 	if err := markdown.Renderer().Render(&body, p.text, p.tree); err != nil {
 		return err
 	}
-	type link struct {
-		URL, Title string
-		Here       bool
-	}
-	up := strings.Repeat("../", strings.Count(p.target, "/"))
-	var links []link
-	for _, other := range pages {
-		if path.Dir(other.source) != "docs/results" || path.Base(other.source) == "README.md" {
-			links = append(links, link{up + other.target, other.title, other == p})
-		}
-	}
-	slices.SortFunc(links, func(a, b link) int {
-		if first := up + "index.html"; a.URL == first || b.URL == first {
-			return map[bool]int{true: -1, false: 1}[a.URL == first]
-		}
-		return strings.Compare(strings.ToLower(a.Title), strings.ToLower(b.Title))
-	})
-	err := pageTemplate.Execute(&all, map[string]any{"Title": p.title, "Up": up, "Links": links, "Body": template.HTML(body.String())})
+	up := strings.Repeat("../", strings.Count(p.Target, "/"))
+	err := pageTemplate.Execute(&all, map[string]any{"Here": p, "Up": up, "Groups": groups, "Body": template.HTML(body.String())})
 	if err != nil {
 		return err
 	}
-	return write(out, p.target, all.Bytes())
+	return write(out, p.Target, all.Bytes())
 }

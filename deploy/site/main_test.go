@@ -3,8 +3,11 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/yuin/goldmark"
 
 	"tare.dev/tare/internal/testkit/browsertest"
 	"tare.dev/tare/internal/testkit/jvmtest"
@@ -79,5 +82,54 @@ func TestSearch(t *testing.T) {
 		return [...document.querySelectorAll("#found a")].map(a => a.href); })()`, &found)
 	if len(found) != 0 || len(p.Problems()) != 0 {
 		t.Errorf("%q, %q", found, p.Problems())
+	}
+}
+
+// The navigation has each page once, in the order of the first page.
+func TestNavigation(t *testing.T) {
+	root := t.TempDir()
+	for file, text := range map[string]string{
+		"README.md":              "# A\n\n[b](docs/b.md)\n\n## First\n\n[c](docs/c.md) [b](docs/b.md) [r](docs/results/r.md)\n\n## None\n\nText.\n\n## More\n\n[results](docs/results/README.md)\n",
+		"docs/b.md":              "# B\n",
+		"docs/c.md":              "# C\n",
+		"docs/d.md":              "# D\n",
+		"docs/results/README.md": "# R\n",
+		"docs/results/r.md":      "# One result\n",
+	} {
+		if err := write(root, file, []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pages, err := readPages(root, goldmark.New())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, g := range navigation(pages) {
+		for _, p := range g.Pages {
+			got = append(got, g.Title+": "+p.Title)
+		}
+	}
+	if want := []string{": A", "A: B", "First: C", "More: R", "More: D"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// On a telephone the text begins on the first screen; beside it, where there is room, are
+// all pages.
+func TestNarrow(t *testing.T) {
+	b := browsertest.Start(t)
+	out := filepath.Join(t.TempDir(), "site")
+	if err := run(jvmtest.Root(t), out); err != nil {
+		t.Fatal(err)
+	}
+	for width, want := range map[int]string{400: "closed, above", 1200: "open, beside"} {
+		p := b.Open(t, "file://"+filepath.Join(out, "index.html"), browsertest.View{Width: width, Height: 800})
+		var got string
+		p.Eval(t, `(() => { const nav = document.querySelector("nav").getBoundingClientRect(), text = document.querySelector("h1").getBoundingClientRect();
+			return (document.querySelector("nav details").open ? "open" : "closed") + ", " + (text.top < nav.bottom ? "beside" : text.bottom < 400 ? "above" : "far above"); })()`, &got)
+		if got != want || len(p.Problems()) != 0 {
+			t.Errorf("%d pixels: %s, want %s; %q", width, got, want, p.Problems())
+		}
 	}
 }

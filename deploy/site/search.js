@@ -16,6 +16,8 @@ function find(query) {
   }
   return found.sort((a, b) => b.score - a.score).slice(0, 20);
 }
+// Beside the text there is room for all pages; above it they would hide it.
+document.querySelector("nav details").open = matchMedia("(min-width: 50.01rem)").matches;
 const list = document.getElementById("found");
 document.getElementById("search").addEventListener("input", (event) => {
   list.replaceChildren(...find(event.target.value).map(({ s, at }) => {

@@ -73,8 +73,8 @@ func TestMaven(t *testing.T) {
 }
 
 var (
-	coordinates = regexp.MustCompile(`\b(dev\.tare[\w.]*):(tare-\w+)(?::([\w.-]+))?`)
-	dependency  = regexp.MustCompile(`<groupId>([\w.]+)</groupId>\s*<artifactId>tare-\w+</artifactId>\s*<version>([\w.-]+)</version>`)
+	coordinates = regexp.MustCompile(`\b(dev\.tare[\w.]*):(tare-[\w-]+)(?::([\w.-]+))?`)
+	dependency  = regexp.MustCompile(`<groupId>([\w.]+)</groupId>\s*<artifactId>tare-[\w-]+</artifactId>\s*<version>([\w.-]+)</version>`)
 	install     = regexp.MustCompile(`go install ([\w./-]+)/cmd/`)
 )
 

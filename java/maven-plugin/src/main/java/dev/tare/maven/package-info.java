@@ -1,0 +1,2 @@
+/** The goal {@code tare:check} of Maven. */
+package dev.tare.maven;
