@@ -80,6 +80,7 @@ func TestCluster(t *testing.T) {
 	t.Run("process", func(t *testing.T) { testProcess(t, c) })
 	t.Run("trial", func(t *testing.T) { testTrial(t, c) })
 	t.Run("agent killed", func(t *testing.T) { testAgentKilled(t, c) })
+	t.Run("server away", func(t *testing.T) { testServerAway(t, c) })
 	t.Run("killed", func(t *testing.T) { testKilled(t, c) })
 	t.Run("not started", func(t *testing.T) { testNotStarted(t, c) })
 	t.Run("rights", func(t *testing.T) { testRights(t, c) })
@@ -201,6 +202,41 @@ func testTrial(t *testing.T, c *cluster.Cluster) {
 // A trial whose agent is killed is made anew in another pod, and the application of the
 // first ends with its agent.
 func testAgentKilled(t *testing.T, c *cluster.Cluster) {
+	passes := begin(t, c)
+	uid, ids := runsJava(t, c)
+	agent, err := c.Processes(uid, ids["tare"])
+	if err != nil || len(agent) != 1 {
+		t.Fatalf("processes of the agent: %v, %v", agent, err)
+	}
+	if err := syscall.Kill(agent[0], syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	polltest.UntilNil(t, func() error {
+		if jvm, err := c.Processes(uid, ids[kube.Application]); err != nil || len(jvm) > 0 {
+			return fmt.Errorf("left: %v, %w", jvm, err)
+		}
+		return nil
+	})
+	passes()
+}
+
+// A trial goes on while the API server is away, and ends when it is back.
+func testServerAway(t *testing.T, c *cluster.Cluster) {
+	passes := begin(t, c)
+	uid, _ := runsJava(t, c)
+	if err := c.KillControlPlane(t.Context(), 0); err != nil {
+		t.Fatal(err)
+	}
+	passes()
+	c.Until(t, "", "get", "pods", "-o", "name")
+	if left, err := c.Processes(uid, ""); err != nil || len(left) > 0 {
+		t.Errorf("left: %v, %v", left, err)
+	}
+}
+
+// begin begins a trial that is to pass.
+func begin(t *testing.T, c *cluster.Cluster) (passes func()) {
+	t.Helper()
 	r, s := open(t, c, nil), sysinfo(t, 200*mib, "-Xmx32m")
 	type outcome struct {
 		res *trial.Result
@@ -211,44 +247,41 @@ func testAgentKilled(t *testing.T, c *cluster.Cluster) {
 		res, err := r.Trial(t.Context(), s)
 		done <- outcome{res, err}
 	}()
-	var uid, application string
-	var agent []int
+	return func() {
+		t.Helper()
+		if o := <-done; o.err != nil || !o.res.Passed() {
+			t.Errorf("%+v, %v", o.res, o.err)
+		}
+	}
+}
+
+// runsJava waits until the trial's pod has a JVM, and returns its UID and its containers
+// by their names.
+func runsJava(t *testing.T, c *cluster.Cluster) (uid string, ids map[string]string) {
+	t.Helper()
 	polltest.UntilNil(t, func() error {
 		text, err := c.Run(t.Context(), "", "get", "pods", "-l", "dev.tare/role=trial", "-o", "json")
 		var pods kubeapi.List[kubeapi.Pod]
-		if err = errors.Join(err, json.Unmarshal([]byte(text), &pods)); err != nil || len(pods.Items) != 1 {
-			return fmt.Errorf("%d pods: %w", len(pods.Items), err)
+		if err == nil {
+			err = json.Unmarshal([]byte(text), &pods)
 		}
-		ids := map[string]string{}
+		if err != nil || len(pods.Items) != 1 {
+			return fmt.Errorf("%d pods, %w", len(pods.Items), err)
+		}
+		uid, ids = pods.Items[0].Metadata.UID, map[string]string{}
 		for _, status := range pods.Items[0].AllStatuses() {
 			ids[status.Name] = kubeapi.ID(status.ContainerID)
 		}
-		uid, application = pods.Items[0].Metadata.UID, ids[kube.Application]
-		jvm, err := c.Processes(uid, application)
+		jvm, err := c.Processes(uid, ids[kube.Application])
 		if err != nil || len(jvm) != 1 {
-			return fmt.Errorf("processes %v: %w", jvm, err)
+			return fmt.Errorf("processes %v, %w", jvm, err)
 		}
 		if name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", jvm[0])); err != nil || string(name) != "java\n" {
-			return fmt.Errorf("%q is no JVM yet: %w", name, err)
-		}
-		agent, err = c.Processes(uid, ids["tare"])
-		return err
-	})
-	if len(agent) != 1 {
-		t.Fatalf("processes of the agent: %v", agent)
-	}
-	if err := syscall.Kill(agent[0], syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
-	polltest.UntilNil(t, func() error {
-		if jvm, err := c.Processes(uid, application); err != nil || len(jvm) > 0 {
-			return fmt.Errorf("left: %v, %w", jvm, err)
+			return fmt.Errorf("%q is no JVM yet, %w", name, err)
 		}
 		return nil
 	})
-	if o := <-done; o.err != nil || !o.res.Passed() {
-		t.Errorf("%+v, %v", o.res, o.err)
-	}
+	return uid, ids
 }
 
 // A limit that is too small is the kernel's kill, and the verdict says so.
