@@ -211,12 +211,7 @@ func testAgentKilled(t *testing.T, c *cluster.Cluster) {
 	if err := syscall.Kill(agent[0], syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	polltest.UntilNil(t, func() error {
-		if jvm, err := c.Processes(uid, ids[kube.Application]); err != nil || len(jvm) > 0 {
-			return fmt.Errorf("left: %v, %w", jvm, err)
-		}
-		return nil
-	})
+	noneLeft(t, c, uid, ids[kube.Application])
 	passes()
 }
 
@@ -228,10 +223,18 @@ func testServerAway(t *testing.T, c *cluster.Cluster) {
 		t.Fatal(err)
 	}
 	passes()
-	c.Until(t, "", "get", "pods", "-o", "name")
-	if left, err := c.Processes(uid, ""); err != nil || len(left) > 0 {
-		t.Errorf("left: %v, %v", left, err)
-	}
+	noneLeft(t, c, uid, "")
+}
+
+// noneLeft waits until a pod, or one of its containers, has no process.
+func noneLeft(t *testing.T, c *cluster.Cluster, uid, container string) {
+	t.Helper()
+	polltest.UntilNil(t, func() error {
+		if left, err := c.Processes(uid, container); err != nil || len(left) > 0 {
+			return fmt.Errorf("left: %v, %w", left, err)
+		}
+		return nil
+	})
 }
 
 // begin begins a trial that is to pass.
