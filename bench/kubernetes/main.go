@@ -185,11 +185,11 @@ func (b *bench) tare(ctx context.Context, out any, args ...string) error {
 	return json.Unmarshal(text, out)
 }
 
-// until asks every half a second until the answer is yes, for as long as limit.
+// until asks each second until the answer is yes, for as long as limit.
 func until(ctx context.Context, limit time.Duration, what string, yes func() (bool, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	tick := time.NewTicker(time.Second / 2)
+	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for {
 		ok, err := yes()

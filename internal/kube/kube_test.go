@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -212,7 +213,9 @@ func testAgentKilled(t *testing.T, c *cluster.Cluster) {
 		t.Fatal(err)
 	}
 	noneLeft(t, c, uid, ids[kube.Application])
-	passes()
+	if res := passes(); !slices.ContainsFunc(res.Warnings, func(w string) bool { return strings.Contains(w, "made anew") }) {
+		t.Errorf("it is not said: %q", res.Warnings)
+	}
 }
 
 // A trial goes on while the API server is away, and ends when it is back.
@@ -238,7 +241,7 @@ func noneLeft(t *testing.T, c *cluster.Cluster, uid, container string) {
 }
 
 // begin begins a trial that is to pass.
-func begin(t *testing.T, c *cluster.Cluster) (passes func()) {
+func begin(t *testing.T, c *cluster.Cluster) (passes func() *trial.Result) {
 	t.Helper()
 	r, s := open(t, c, nil), sysinfo(t, 200*mib, "-Xmx32m")
 	type outcome struct {
@@ -250,11 +253,13 @@ func begin(t *testing.T, c *cluster.Cluster) (passes func()) {
 		res, err := r.Trial(t.Context(), s)
 		done <- outcome{res, err}
 	}()
-	return func() {
+	return func() *trial.Result {
 		t.Helper()
-		if o := <-done; o.err != nil || !o.res.Passed() {
-			t.Errorf("%+v, %v", o.res, o.err)
+		o := <-done
+		if o.err != nil || !o.res.Passed() {
+			t.Fatalf("%+v, %v", o.res, o.err)
 		}
+		return o.res
 	}
 }
 

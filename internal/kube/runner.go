@@ -167,12 +167,11 @@ func (r *Runner) remove(path string) error {
 	return insist(ctx, func() error { return r.client.Remove(ctx, path) })
 }
 
-// insist tries until the API server answers, whatever it says, for awayTime.
+// insist tries until the API server is not away, for awayTime.
 func insist(ctx context.Context, try func() error) error {
 	for end := time.Now().Add(awayTime); ; {
 		err := try()
-		var answer *kubeapi.StatusError
-		if err == nil || errors.As(err, &answer) && answer.Code < http.StatusInternalServerError || time.Now().After(end) {
+		if err == nil || !away(err) || time.Now().After(end) {
 			return err
 		}
 		select {
@@ -181,6 +180,20 @@ func insist(ctx context.Context, try func() error) error {
 			return err
 		}
 	}
+}
+
+// away says that the API server did not answer, or that it, or what is before it, cannot
+// at the moment.
+func away(err error) bool {
+	var answer *kubeapi.StatusError
+	if !errors.As(err, &answer) {
+		return true
+	}
+	switch answer.Code {
+	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return true
+	}
+	return false
 }
 
 // Name is "kubernetes".
@@ -216,12 +229,6 @@ func (r *Runner) open(ctx context.Context, limits runner.Limits) (_ *inPod, err 
 		return nil, errors.New("--cpuset: a pod cannot name its processors: give --cpus")
 	}
 	job := r.template.job(r.owner, r.fit, r.owner.Name, r.Node(), limits)
-	p := &inPod{runner: r, job: job.Name}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, p.close())
-		}
-	}()
 	tries := 0
 	if err := insist(ctx, func() error {
 		tries++
@@ -233,6 +240,12 @@ func (r *Runner) open(ctx context.Context, limits runner.Limits) (_ *inPod, err 
 	}); err != nil {
 		return nil, fmt.Errorf("job of a trial: %w", err)
 	}
+	p := &inPod{runner: r, job: job.Name}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, p.close())
+		}
+	}()
 	pod, err := podOf(ctx, r.client, job)
 	if err != nil {
 		return nil, err
@@ -304,11 +317,16 @@ func (r *Runner) Trial(ctx context.Context, s trial.Spec) (*trial.Result, error)
 	if s.Inspect != nil {
 		return nil, errors.New("a trial in a cluster cannot be looked into")
 	}
-	for lost := 0; ; lost++ {
+	var lost []string
+	for {
 		res, err := r.trialOnce(ctx, s)
-		if !errors.Is(err, errLost) || ctx.Err() != nil || lost == maxLost {
+		if err == nil {
+			res.Warnings = append(res.Warnings, lost...)
+		}
+		if !errors.Is(err, errLost) || ctx.Err() != nil || len(lost) == maxLost {
 			return res, err
 		}
+		lost = append(lost, "The trial was made anew: "+strings.ReplaceAll(err.Error(), "\n", "; ")+".")
 	}
 }
 
