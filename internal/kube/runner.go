@@ -326,7 +326,7 @@ func (r *Runner) Trial(ctx context.Context, s trial.Spec) (*trial.Result, error)
 		if !errors.Is(err, errLost) || ctx.Err() != nil || len(lost) == maxLost {
 			return res, err
 		}
-		lost = append(lost, "The trial was made anew: "+strings.ReplaceAll(err.Error(), "\n", "; ")+".")
+		lost = append(lost, "it was made anew: "+strings.ReplaceAll(err.Error(), "\n", "; "))
 	}
 }
 
