@@ -259,7 +259,7 @@ func (r *Runner) open(ctx context.Context, limits runner.Limits) (_ *inPod, err 
 		}
 	}
 	r.mu.Unlock()
-	return p, p.connect(ctx)
+	return p, p.connect(ctx, connectTime)
 }
 
 const (
@@ -269,10 +269,11 @@ const (
 	awayPoll = time.Second
 )
 
-// connect leads to the agent, which may not listen yet.
-func (p *inPod) connect(ctx context.Context) error {
+// connect leads to the agent, which may not listen yet or be away for a while, as long as
+// the pod is there.
+func (p *inPod) connect(ctx context.Context, limit time.Duration) error {
 	var last error
-	for end := time.Now().Add(connectTime); time.Now().Before(end); {
+	for end := time.Now().Add(limit); time.Now().Before(end); {
 		f, err := p.runner.client.Forward(ctx, p.runner.client.Namespace, p.pod, agentPort)
 		if err == nil {
 			var c *remote.Client
@@ -283,6 +284,9 @@ func (p *inPod) connect(ctx context.Context) error {
 			f.Close()
 		}
 		last = err
+		if err := p.gone(ctx); err != nil {
+			return err
+		}
 		select {
 		case <-time.After(podPoll):
 		case <-ctx.Done():
@@ -367,19 +371,8 @@ func (p *inPod) trial(ctx context.Context, s trial.Spec, log io.Writer) (*trial.
 			return nil, fmt.Errorf("%w: it cannot be reached for %s: %w", errLost, awayTime, err)
 		}
 		p.disconnect()
-		for p.client == nil && ctx.Err() == nil && time.Since(away) <= awayTime {
-			if err := p.gone(ctx); err != nil {
-				return nil, err
-			}
-			if p.connect(ctx) != nil {
-				select {
-				case <-time.After(awayPoll):
-				case <-ctx.Done():
-				}
-			}
-		}
-		if p.client == nil {
-			return nil, errors.Join(ctx.Err(), fmt.Errorf("%w: it cannot be reached: %w", errLost, err))
+		if err := p.connect(ctx, awayTime-time.Since(away)); err != nil {
+			return nil, err
 		}
 	}
 }
