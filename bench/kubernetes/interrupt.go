@@ -55,7 +55,7 @@ type swept struct {
 }
 
 // kinds are what is killed with SIGKILL, by turns.
-var kinds = []string{"tare", "pod", "agent", "API server"}
+var kinds = []string{"pod", "agent", "API server", "tare"}
 
 const (
 	// moreTrials and moreTime bound the moment of an interruption.
@@ -105,7 +105,7 @@ func (b *bench) interruptions(ctx context.Context) error {
 			return fmt.Errorf("number %d, %s: %w", n, i.Kind, err)
 		}
 	}
-	return b.sweep(ctx)
+	return b.sweep(ctx) // of this cluster
 }
 
 // short are the flags of fits that are interrupted.

@@ -142,6 +142,16 @@ func (b *bench) inCluster(ctx context.Context, wanted []mode) (err error) {
 	}
 	defer os.RemoveAll(b.dir)
 	programs := map[string]string{"/jdk": filepath.Join(b.o.cache, "jdks", jdk), "/sysinfo.jar": "bin/sysinfo.jar", "/workloads.jar": "bin/workloads.jar", "/bin/sh": "/bin/dash"}
+	// A newer JDK names the glibc that it was given in the cache (scripts/jdks.sh).
+	for _, cache := range []func(string) (string, error){filepath.Abs, filepath.EvalSymlinks} {
+		jdks, err := cache(filepath.Join(b.o.cache, "jdks"))
+		if err != nil {
+			return err
+		}
+		if glibc := filepath.Join(jdks, ".glibc"); isFolder(glibc) {
+			programs[glibc] = glibc
+		}
+	}
 	for _, name := range []string{"tail", "mkfifo", "sleep", "head"} {
 		programs["/usr/bin/"+name] = "/usr/bin/" + name
 	}
@@ -157,6 +167,11 @@ func (b *bench) inCluster(ctx context.Context, wanted []mode) (err error) {
 		}
 	}
 	return err
+}
+
+func isFolder(name string) bool {
+	info, err := os.Stat(name)
+	return err == nil && info.IsDir()
 }
 
 // keep keeps what was measured.
@@ -185,11 +200,11 @@ func (b *bench) tare(ctx context.Context, out any, args ...string) error {
 	return json.Unmarshal(text, out)
 }
 
-// until asks every half a second until the answer is yes, for as long as limit.
+// until asks each second until the answer is yes, for as long as limit.
 func until(ctx context.Context, limit time.Duration, what string, yes func() (bool, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	tick := time.NewTicker(time.Second / 2)
+	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for {
 		ok, err := yes()

@@ -46,8 +46,8 @@ const startAll = 15 * time.Minute
 
 // pods starts many pods beside an agent with its defaults, and watches it.
 func (b *bench) pods(ctx context.Context) (err error) {
-	ledger := filepath.Join(b.dir, "pods")
-	if err := b.InstallAgent(ctx, ".", agentImage, ledger); err != nil {
+	state := filepath.Join(b.dir, "pods")
+	if err := b.InstallAgent(ctx, ".", agentImage, state); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, b.uninstallAgent()) }()
@@ -89,7 +89,7 @@ func (b *bench) pods(ctx context.Context) (err error) {
 	if err := until(ctx, time.Minute, "the agent's end", func() (bool, error) { return syscall.Kill(agent, 0) != nil, nil }); err != nil {
 		return err
 	}
-	if err := p.names(ledger); err != nil {
+	if err := p.names(filepath.Join(state, "ledger")); err != nil {
 		return err
 	}
 	fmt.Fprintf(os.Stderr, "%d pods, %d named, delays %s\n", p.Pods, p.Named, results.Spread(p.Delays, "%.1f"))

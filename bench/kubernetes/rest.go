@@ -88,7 +88,7 @@ func (b *bench) behind(ctx context.Context) ([]string, error) {
 // killed: it is told that they are older than they are.
 func (b *bench) sweep(ctx context.Context) error {
 	b.rests.waiting.Wait()
-	if b.rests.failed != nil {
+	if b.rests.failed != nil || len(b.rests.jobs) == 0 {
 		return b.rests.failed
 	}
 	const owners = "dev.tare/role=owner"

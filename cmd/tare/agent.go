@@ -12,6 +12,7 @@ import (
 	"runtime/debug"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -216,8 +217,10 @@ func runAgent(ctx context.Context, errs io.Writer, opts agentOptions) error {
 	defer w.Close()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	var excused atomic.Int64 // nanoseconds
 	cfg := agent.Config{
-		Proc: linux.NewFS("/proc"), Ledger: w, Interval: opts.interval, WeighEvery: opts.weigh, Share: p.share, Version: names.Version,
+		Excused: func() time.Duration { return time.Duration(excused.Load()) },
+		Proc:    linux.NewFS("/proc"), Ledger: w, Interval: opts.interval, WeighEvery: opts.weigh, Share: p.share, Version: names.Version,
 		Examine: examiner(p.dir),
 		Say:     func(err error) { complain(errs, err) },
 	}
@@ -245,7 +248,7 @@ func runAgent(ctx context.Context, errs io.Writer, opts agentOptions) error {
 		fmt.Fprintf(errs, "its own metrics are at http://%s/metrics\n", l.Addr())
 	}
 	if opts.serve != "" {
-		stop, err := serveNode(opts.serve, p, a.Metrics(w), cfg.Say)
+		stop, err := serveNode(opts.serve, p, a.Metrics(w), &excused, cfg.Say)
 		if err != nil {
 			return usageError(fmt.Errorf("--serve: %w", err))
 		}
@@ -273,8 +276,9 @@ func podsOf(node string) (*kubeapi.Names, error) {
 	return kubeapi.NewNames(client, node), nil
 }
 
-// serveNode answers questions about this node's JVMs until stop is called.
-func serveNode(address string, p parsed, metrics http.Handler, say func(error)) (stop func(), err error) {
+// serveNode answers questions about this node's JVMs until stop is called. What answers
+// take of the processor is excused from the budget: who asks often would blind the agent.
+func serveNode(address string, p parsed, metrics http.Handler, excused *atomic.Int64, say func(error)) (stop func(), err error) {
 	secure, err := nodes.Certificate(time.Now())
 	if err != nil {
 		return nil, err
@@ -284,7 +288,11 @@ func serveNode(address string, p parsed, metrics http.Handler, say func(error)) 
 		return nil, err
 	}
 	proc := linux.NewFS("/proc")
-	h := nodes.NewHandler(nodes.Handler{Proc: proc, Dir: p.dir, Token: p.token, Metrics: metrics, Log: func(ctx context.Context, s *autopsy.Sources) {
+	h := nodes.NewHandler(nodes.Handler{Proc: proc, Dir: p.dir, Token: p.token, Metrics: metrics, Around: func(answer func()) {
+		before := agent.Processor()
+		answer() // one at a time
+		excused.Add(int64(agent.Processor() - before))
+	}, Log: func(ctx context.Context, s *autopsy.Sources) {
 		// Without a log an autopsy says that it lacks one.
 		s.Log, s.LogBoot, _ = autopsyOptions{}.readLog(ctx, nil, proc)
 	}})

@@ -36,6 +36,9 @@ type Config struct {
 	Examine func(ledger.ID) (*ledger.Autopsy, error)
 	// Clock is the machine's when it is nil.
 	Clock Clock
+	// Excused is what of the process's processor time the budget does not pay, such as for
+	// answers to those who ask; it only grows. nil is none.
+	Excused func() time.Duration
 	// NameOf is what a cluster calls the pod and the container of a control group's path;
 	// nil where no cluster is asked. What is empty is not known yet.
 	NameOf func(path string) kubeapi.Identity
@@ -107,8 +110,11 @@ func New(cfg Config) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}
+	if cfg.Excused == nil {
+		cfg.Excused = func() time.Duration { return 0 }
+	}
 	up := cfg.Clock.Uptime()
-	return &Agent{cfg: cfg, boot: boot, budget: newBudget(cfg.Share, up, cfg.Clock.Processor()), volume: newVolume(up),
+	return &Agent{cfg: cfg, boot: boot, budget: newBudget(cfg.Share, up, cfg.Clock.Processor()-cfg.Excused()), volume: newVolume(up),
 		finder: newFinder(cfg.Proc), jvms: map[int]*jvm{}, inquests: map[ledger.ID]time.Duration{}}, nil
 }
 
@@ -220,7 +226,7 @@ func (a *Agent) Step(ctx context.Context) time.Duration {
 // settle brings the budget up to date, and returns the time since boot.
 func (a *Agent) settle() time.Duration {
 	up := a.cfg.Clock.Uptime()
-	a.budget.settle(up, a.cfg.Clock.Processor())
+	a.budget.settle(up, a.cfg.Clock.Processor()-a.cfg.Excused())
 	return up
 }
 

@@ -323,6 +323,34 @@ func TestBudget(t *testing.T) {
 	if left := b.left; left > time.Millisecond {
 		t.Errorf("left %v", left)
 	}
+	b.settle(5*time.Second, 1300*time.Millisecond)
+	b.settle(5*time.Second, time.Second) // excused in the end
+	if left := b.left; left < 0 || left > time.Millisecond {
+		t.Errorf("left %v", left)
+	}
+	b.settle(5*time.Second, -time.Hour)
+	if b.left != b.most {
+		t.Errorf("left %v", b.left)
+	}
+}
+
+// What is excused is not paid by the budget.
+func TestExcused(t *testing.T) {
+	var excused time.Duration
+	m := newMachine(t)
+	m.agent.cfg.Excused = func() time.Duration { return excused }
+	m.agent.settle()
+	before := m.agent.budget.left
+	m.clock.processor += time.Hour
+	m.agent.settle()
+	if m.agent.budget.allows(0) {
+		t.Error("an hour is paid by a budget of less")
+	}
+	excused = time.Hour
+	m.agent.settle()
+	if left := m.agent.budget.left; left != before {
+		t.Errorf("left %v, before %v", left, before)
+	}
 }
 
 func TestVolume(t *testing.T) {

@@ -24,10 +24,11 @@ func newBudget(share float64, uptime, spent time.Duration) budget {
 	return budget{share: share, most: most, left: most, at: uptime, spent: spent}
 }
 
-// settle takes off what was spent since, and fills up for the time that has gone.
+// settle takes off what was spent since, and fills up for the time that has gone. What is
+// spent may become less: it was excused in the end.
 func (b *budget) settle(uptime, spent time.Duration) {
 	b.left = min(b.most, b.left+time.Duration(b.share*float64(max(0, uptime-b.at))))
-	b.left -= max(0, spent-b.spent)
+	b.left = min(b.most, b.left-(spent-b.spent))
 	b.at, b.spent = uptime, spent
 }
 

@@ -22,7 +22,10 @@ func (machineClock) Uptime() time.Duration {
 }
 
 // Processor is the time that all threads of this process have taken.
-func (machineClock) Processor() time.Duration {
+func (machineClock) Processor() time.Duration { return Processor() }
+
+// Processor is the time that all threads of this process have taken.
+func Processor() time.Duration {
 	var u unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
 		panic(err) // the arguments are right

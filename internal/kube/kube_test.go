@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -80,6 +81,7 @@ func TestCluster(t *testing.T) {
 	t.Run("process", func(t *testing.T) { testProcess(t, c) })
 	t.Run("trial", func(t *testing.T) { testTrial(t, c) })
 	t.Run("agent killed", func(t *testing.T) { testAgentKilled(t, c) })
+	t.Run("server away", func(t *testing.T) { testServerAway(t, c) })
 	t.Run("killed", func(t *testing.T) { testKilled(t, c) })
 	t.Run("not started", func(t *testing.T) { testNotStarted(t, c) })
 	t.Run("rights", func(t *testing.T) { testRights(t, c) })
@@ -209,6 +211,46 @@ func testTrial(t *testing.T, c *cluster.Cluster) {
 // A trial whose agent is killed is made anew in another pod, and the application of the
 // first ends with its agent.
 func testAgentKilled(t *testing.T, c *cluster.Cluster) {
+	passes := begin(t, c)
+	uid, ids := runsJava(t, c)
+	agent, err := c.Processes(uid, ids["tare"])
+	if err != nil || len(agent) != 1 {
+		t.Fatalf("processes of the agent: %v, %v", agent, err)
+	}
+	if err := syscall.Kill(agent[0], syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	noneLeft(t, c, uid, ids[kube.Application])
+	if res := passes(); !slices.ContainsFunc(res.Warnings, func(w string) bool { return strings.Contains(w, "made anew") }) {
+		t.Errorf("it is not said: %q", res.Warnings)
+	}
+}
+
+// A trial goes on while the API server is away, and ends when it is back.
+func testServerAway(t *testing.T, c *cluster.Cluster) {
+	passes := begin(t, c)
+	uid, _ := runsJava(t, c)
+	if err := c.KillControlPlane(t.Context(), 0); err != nil {
+		t.Fatal(err)
+	}
+	passes()
+	noneLeft(t, c, uid, "")
+}
+
+// noneLeft waits until a pod, or one of its containers, has no process.
+func noneLeft(t *testing.T, c *cluster.Cluster, uid, container string) {
+	t.Helper()
+	polltest.UntilNil(t, func() error {
+		if left, err := c.Processes(uid, container); err != nil || len(left) > 0 {
+			return fmt.Errorf("left: %v, %w", left, err)
+		}
+		return nil
+	})
+}
+
+// begin begins a trial that is to pass.
+func begin(t *testing.T, c *cluster.Cluster) (passes func() *trial.Result) {
+	t.Helper()
 	r, s := open(t, c, nil), sysinfo(t, 200*mib, "-Xmx32m")
 	type outcome struct {
 		res *trial.Result
@@ -219,44 +261,43 @@ func testAgentKilled(t *testing.T, c *cluster.Cluster) {
 		res, err := r.Trial(t.Context(), s)
 		done <- outcome{res, err}
 	}()
-	var uid, application string
-	var agent []int
+	return func() *trial.Result {
+		t.Helper()
+		o := <-done
+		if o.err != nil || !o.res.Passed() {
+			t.Fatalf("%+v, %v", o.res, o.err)
+		}
+		return o.res
+	}
+}
+
+// runsJava waits until the trial's pod has a JVM, and returns its UID and its containers
+// by their names.
+func runsJava(t *testing.T, c *cluster.Cluster) (uid string, ids map[string]string) {
+	t.Helper()
 	polltest.UntilNil(t, func() error {
 		text, err := c.Run(t.Context(), "", "get", "pods", "-l", "dev.tare/role=trial", "-o", "json")
 		var pods kubeapi.List[kubeapi.Pod]
-		if err = errors.Join(err, json.Unmarshal([]byte(text), &pods)); err != nil || len(pods.Items) != 1 {
-			return fmt.Errorf("%d pods: %w", len(pods.Items), err)
+		if err == nil {
+			err = json.Unmarshal([]byte(text), &pods)
 		}
-		ids := map[string]string{}
+		if err != nil || len(pods.Items) != 1 {
+			return fmt.Errorf("%d pods, %w", len(pods.Items), err)
+		}
+		uid, ids = pods.Items[0].Metadata.UID, map[string]string{}
 		for _, status := range pods.Items[0].AllStatuses() {
 			ids[status.Name] = kubeapi.ID(status.ContainerID)
 		}
-		uid, application = pods.Items[0].Metadata.UID, ids[kube.Application]
-		jvm, err := c.Processes(uid, application)
+		jvm, err := c.Processes(uid, ids[kube.Application])
 		if err != nil || len(jvm) != 1 {
-			return fmt.Errorf("processes %v: %w", jvm, err)
+			return fmt.Errorf("processes %v, %w", jvm, err)
 		}
 		if name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", jvm[0])); err != nil || string(name) != "java\n" {
-			return fmt.Errorf("%q is no JVM yet: %w", name, err)
-		}
-		agent, err = c.Processes(uid, ids["tare"])
-		return err
-	})
-	if len(agent) != 1 {
-		t.Fatalf("processes of the agent: %v", agent)
-	}
-	if err := syscall.Kill(agent[0], syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
-	polltest.UntilNil(t, func() error {
-		if jvm, err := c.Processes(uid, application); err != nil || len(jvm) > 0 {
-			return fmt.Errorf("left: %v, %w", jvm, err)
+			return fmt.Errorf("%q is no JVM yet, %w", name, err)
 		}
 		return nil
 	})
-	if o := <-done; o.err != nil || !o.res.Passed() {
-		t.Errorf("%+v, %v", o.res, o.err)
-	}
+	return uid, ids
 }
 
 // A limit that is too small is the kernel's kill, and the verdict says so.

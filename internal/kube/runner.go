@@ -170,12 +170,11 @@ func (r *Runner) remove(path string) error {
 	return insist(ctx, func() error { return r.client.Remove(ctx, path) })
 }
 
-// insist tries until the API server answers, whatever it says, for awayTime.
+// insist tries until the API server is not away, for awayTime.
 func insist(ctx context.Context, try func() error) error {
 	for end := time.Now().Add(awayTime); ; {
 		err := try()
-		var answer *kubeapi.StatusError
-		if err == nil || errors.As(err, &answer) && answer.Code < http.StatusInternalServerError || time.Now().After(end) {
+		if err == nil || !away(err) || time.Now().After(end) {
 			return err
 		}
 		select {
@@ -184,6 +183,20 @@ func insist(ctx context.Context, try func() error) error {
 			return err
 		}
 	}
+}
+
+// away says that the API server did not answer, or that it, or what is before it, cannot
+// at the moment.
+func away(err error) bool {
+	var answer *kubeapi.StatusError
+	if !errors.As(err, &answer) {
+		return true
+	}
+	switch answer.Code {
+	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return true
+	}
+	return false
 }
 
 // Name is "kubernetes".
@@ -219,12 +232,6 @@ func (r *Runner) open(ctx context.Context, limits runner.Limits) (_ *inPod, err 
 		return nil, errors.New("--cpuset: a pod cannot name its processors: give --cpus")
 	}
 	job := r.template.job(r.owner, r.fit, r.owner.Name, r.Node(), limits)
-	p := &inPod{runner: r, job: job.Name}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, p.close())
-		}
-	}()
 	tries := 0
 	if err := insist(ctx, func() error {
 		tries++
@@ -236,6 +243,12 @@ func (r *Runner) open(ctx context.Context, limits runner.Limits) (_ *inPod, err 
 	}); err != nil {
 		return nil, fmt.Errorf("job of a trial: %w", err)
 	}
+	p := &inPod{runner: r, job: job.Name}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, p.close())
+		}
+	}()
 	pod, err := podOf(ctx, r.client, job)
 	if err != nil {
 		return nil, err
@@ -249,7 +262,7 @@ func (r *Runner) open(ctx context.Context, limits runner.Limits) (_ *inPod, err 
 		}
 	}
 	r.mu.Unlock()
-	return p, p.connect(ctx)
+	return p, p.connect(ctx, connectTime)
 }
 
 const (
@@ -259,10 +272,11 @@ const (
 	awayPoll = time.Second
 )
 
-// connect leads to the agent, which may not listen yet.
-func (p *inPod) connect(ctx context.Context) error {
+// connect leads to the agent, which may not listen yet or be away for a while, as long as
+// the pod is there.
+func (p *inPod) connect(ctx context.Context, limit time.Duration) error {
 	var last error
-	for end := time.Now().Add(connectTime); time.Now().Before(end); {
+	for end := time.Now().Add(limit); time.Now().Before(end); {
 		f, err := p.runner.client.Forward(ctx, p.runner.client.Namespace, p.pod, agentPort)
 		if err == nil {
 			var c *remote.Client
@@ -273,6 +287,9 @@ func (p *inPod) connect(ctx context.Context) error {
 			f.Close()
 		}
 		last = err
+		if err := p.gone(ctx); err != nil {
+			return err
+		}
 		select {
 		case <-time.After(podPoll):
 		case <-ctx.Done():
@@ -307,11 +324,16 @@ func (r *Runner) Trial(ctx context.Context, s trial.Spec) (*trial.Result, error)
 	if s.Inspect != nil {
 		return nil, errors.New("a trial in a cluster cannot be looked into")
 	}
-	for lost := 0; ; lost++ {
+	var lost []string
+	for {
 		res, err := r.trialOnce(ctx, s)
-		if !errors.Is(err, errLost) || ctx.Err() != nil || lost == maxLost {
+		if err == nil {
+			res.Warnings = append(res.Warnings, lost...)
+		}
+		if !errors.Is(err, errLost) || ctx.Err() != nil || len(lost) == maxLost {
 			return res, err
 		}
+		lost = append(lost, "it was made anew: "+strings.ReplaceAll(err.Error(), "\n", "; "))
 	}
 }
 
@@ -352,19 +374,8 @@ func (p *inPod) trial(ctx context.Context, s trial.Spec, log io.Writer) (*trial.
 			return nil, fmt.Errorf("%w: it cannot be reached for %s: %w", errLost, awayTime, err)
 		}
 		p.disconnect()
-		for p.client == nil && ctx.Err() == nil && time.Since(away) <= awayTime {
-			if err := p.gone(ctx); err != nil {
-				return nil, err
-			}
-			if p.connect(ctx) != nil {
-				select {
-				case <-time.After(awayPoll):
-				case <-ctx.Done():
-				}
-			}
-		}
-		if p.client == nil {
-			return nil, errors.Join(ctx.Err(), fmt.Errorf("%w: it cannot be reached: %w", errLost, err))
+		if err := p.connect(ctx, awayTime-time.Since(away)); err != nil {
+			return nil, err
 		}
 	}
 }

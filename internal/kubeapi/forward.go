@@ -8,13 +8,19 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/tools/portforward"
 	"k8s.io/client-go/transport/spdy"
 
 	"tare.dev/tare/internal/linux"
 )
+
+// quiet keeps client-go from writing to stderr what the one who asks is told, or the next
+// try mends.
+var quiet = sync.OnceFunc(func() { utilruntime.ErrorHandlers = nil })
 
 const forwardTime = 15 * time.Second
 
@@ -27,6 +33,7 @@ type Forward struct {
 
 // Forward leads a free port of this machine to a port of a pod, through the API server.
 func (c *Client) Forward(ctx context.Context, namespace, pod string, port int) (*Forward, error) {
+	quiet()
 	transport, upgrader, err := spdy.RoundTripperFor(c.config)
 	if err != nil {
 		return nil, err

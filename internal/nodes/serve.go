@@ -61,12 +61,18 @@ type Handler struct {
 	// Log reads the kernel's log for autopsies into the sources.
 	Log func(ctx context.Context, s *autopsy.Sources)
 
+	// Around is called with each answer to a question, which it makes; nil for nothing more.
+	Around func(answer func())
+
 	busy chan struct{}
 }
 
 // NewHandler makes h ready to serve.
 func NewHandler(h Handler) http.Handler {
 	h.busy = make(chan struct{}, 1)
+	if h.Around == nil {
+		h.Around = func(answer func()) { answer() }
+	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", h.Metrics)
 	mux.HandleFunc("GET /v1/jvms", h.question(h.list))
@@ -99,17 +105,21 @@ func (h *Handler) question(answer func(*http.Request) (any, error)) http.Handler
 		case <-r.Context().Done():
 			return
 		}
-		out, err := answer(r)
-		var known *answerError
-		switch {
-		case errors.As(err, &known):
-			http.Error(w, known.Error(), known.status)
-		case err != nil:
-			http.Error(w, err.Error(), http.StatusInternalServerError)
-		default:
-			w.Header().Set("Content-Type", "application/json")
-			_ = json.NewEncoder(w).Encode(out) // the one who asked is gone
-		}
+		h.Around(func() { reply(w, r, answer) })
+	}
+}
+
+func reply(w http.ResponseWriter, r *http.Request, answer func(*http.Request) (any, error)) {
+	out, err := answer(r)
+	var known *answerError
+	switch {
+	case errors.As(err, &known):
+		http.Error(w, known.Error(), known.status)
+	case err != nil:
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+	default:
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(out) // the one who asked is gone
 	}
 }
 

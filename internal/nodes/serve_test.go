@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,9 +16,10 @@ import (
 )
 
 // node serves a ledger with a JVM of a pod that has ended, as an agent does.
-func node(t *testing.T) (*http.Client, string) {
+func node(t *testing.T) (_ *http.Client, address string, answers *atomic.Int64) {
 	t.Helper()
 	dir := t.TempDir()
+	answers = &atomic.Int64{}
 	w, err := ledger.Create(dir, ledger.MinBytes)
 	if err != nil {
 		t.Fatal(err)
@@ -42,11 +44,11 @@ func node(t *testing.T) (*http.Client, string) {
 		t.Fatal(err)
 	}
 	metrics := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "metrics") })
-	s := httptest.NewUnstartedServer(NewHandler(Handler{Proc: linux.NewFS("/proc"), Dir: dir, Token: "secret", Metrics: metrics}))
+	s := httptest.NewUnstartedServer(NewHandler(Handler{Proc: linux.NewFS("/proc"), Dir: dir, Token: "secret", Metrics: metrics, Around: func(answer func()) { answers.Add(1); answer() }}))
 	s.TLS = secure
 	s.StartTLS()
 	t.Cleanup(s.Close)
-	return &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}, s.URL
+	return &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}, s.URL, answers
 }
 
 func get(t *testing.T, c *http.Client, url, token string) (int, []byte) {
@@ -71,7 +73,7 @@ func get(t *testing.T, c *http.Client, url, token string) (int, []byte) {
 }
 
 func TestAnAgentAnswers(t *testing.T) {
-	c, url := node(t)
+	c, url, answers := node(t)
 	for _, q := range []struct {
 		path, token string
 		want        int
@@ -90,6 +92,9 @@ func TestAnAgentAnswers(t *testing.T) {
 		if status != q.want {
 			t.Errorf("%s: %d %s", q.path, status, text)
 		}
+	}
+	if n := answers.Load(); n != 8 { // without metrics, and those who had no token
+		t.Errorf("%d answers", n)
 	}
 	_, text := get(t, c, url+"/v1/autopsy?namespace=prod&pod=shop-0&container=shop", "secret")
 	var r autopsy.Report

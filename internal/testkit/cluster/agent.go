@@ -31,12 +31,12 @@ func (c *Cluster) Helm(ctx context.Context, root string, args ...string) (string
 }
 
 // InstallAgent installs tare's chart, of the tree in root, or upgrades it: an agent of an
-// image as Image.Name, the ledger of which is a folder of this machine. It returns when
-// the agent runs. Values are more of the chart, as NAME=VALUE.
-func (c *Cluster) InstallAgent(ctx context.Context, root, image, ledger string, values ...string) error {
+// image as Image.Name, which has its ledger in the folder ledger of state, a folder of
+// this machine. It returns when the agent runs. Values are more of the chart, as NAME=VALUE.
+func (c *Cluster) InstallAgent(ctx context.Context, root, image, state string, values ...string) error {
 	repository, tag, _ := strings.Cut(image, ":")
 	// There are no Services here: the API server is reached at the node's loopback.
-	all := append([]string{"image.repository=" + repository, "image.tag=" + tag, "image.pullPolicy=Never", "agent.ledger.hostPath=" + ledger,
+	all := append([]string{"image.repository=" + repository, "image.tag=" + tag, "image.pullPolicy=Never", "agent.ledger.hostPath=" + state,
 		"agent.hostNetwork=true", "agent.apiServer.host=127.0.0.1", "agent.apiServer.port=" + strconv.Itoa(c.ports.api)}, values...)
 	args := []string{"upgrade", "--install", AgentNamespace, "deploy/helm/tare", "-n", AgentNamespace, "--create-namespace", "--wait", "--timeout", "2m"}
 	for _, value := range all {
