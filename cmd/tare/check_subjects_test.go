@@ -183,7 +183,7 @@ func junitJars(t *testing.T, root string) []string {
 
 // Tests of JUnit with budgets, one of which holds a tenth more than in the base.
 func TestCheckOfTests(t *testing.T) {
-	root := jvmtest.Root(t)
+	java, root := jvmtest.Java(t, 21), jvmtest.Root(t)
 	paths := []string{filepath.Join(root, "java", "libraries", "junit", "target", "classes"), filepath.Join(root, "java", "libraries", "memory", "target", "classes")}
 	for _, p := range paths {
 		if _, err := os.Stat(p); err != nil {
@@ -192,7 +192,6 @@ func TestCheckOfTests(t *testing.T) {
 	}
 	paths = append(paths, junitJars(t, root)...)
 	libraries := strings.Join(paths, ":")
-	java := jvmtest.Java(t, 21)
 	files := map[string]string{budget.FileName: fmt.Sprintf(`build: %s -nowarn -cp %[3]s -d classes CacheTest.java Tests.java
 results:
   format: junit

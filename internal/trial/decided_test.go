@@ -71,6 +71,8 @@ type silent struct{ runner.Host }
 
 func (silent) Busy(context.Context) (runner.Busy, error) { return runner.Busy{}, errors.ErrUnsupported }
 
+func (silent) Pace(context.Context) (time.Duration, error) { return 0, errors.ErrUnsupported }
+
 // A load that was ended is judged by what came back; one whose trial is cut off is not.
 func TestCutOff(t *testing.T) {
 	stalled := 7 * time.Second
