@@ -21,13 +21,14 @@ make_root() {
   exec 9>"$cache/roots/lock"
   flock 9
   [[ -e $root ]] && return 0
-  rm -rf "$root.new"
+  rm -rf --one-file-system "$root.new"
   log=$(mktemp)
+  # What it mounts in the root ends with it, also where it is killed.
   # shellcheck source=/dev/null
-  mmdebstrap --mode=root --variant=minbase --include="$packages" "$@" \
+  unshare --mount --propagation private mmdebstrap --mode=root --variant=minbase --include="$packages" "$@" \
     "$(. /etc/os-release && echo "$VERSION_CODENAME")" "$root.new" "$sources" >"$log" 2>&1 || {
     tail -n 5 "$log" >&2
-    rm -rf "$root.new"
+    rm -rf --one-file-system "$root.new"
     fail "mmdebstrap could not make a root file system: see $log"
   }
   rm -f "$log"
