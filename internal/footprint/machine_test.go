@@ -55,7 +55,7 @@ func TestSwappedInside(t *testing.T) {
 	swapOn(t, 192<<20)
 	group := filepath.Join("/sys/fs/cgroup", "swapped")
 	h := jvmtest.StartHolderFrom(t, fmt.Sprintf("mkdir %[1]s; echo $$ >%[1]s/cgroup.procs; ", group), jvmtest.Java(t, 17),
-		[]string{"-XX:+UseSerialGC", "-XX:-UseTLAB", "-Xmx128m", "-Xms128m", "-Xmn96m"}, 20)
+		[]string{"-XX:+UseSerialGC", "-Xint", "-XX:-UseTLAB", "-Xmx128m", "-Xms128m", "-Xmn96m"}, 20) // compiled frames have other sizes
 	for _, order := range []string{"heap 64", "stacks 16", "direct 64", "malloc 1 64000"} {
 		h.Take(t, order)
 	}
