@@ -291,7 +291,7 @@ func text(done map[string]outcome, budget string) string {
 		l, _ := strconv.ParseFloat(o.Load, 64)
 		loads = append(loads, l)
 	}
-	fmt.Fprintf(&b, "%d JVMs of JDK 17 (Serial, interpreted) ended in %d ways, each beside a `tare agent --budget %s` that was started anew and watched all JVMs of the machine: growth to the limit of 256 MiB (128 at 5 MiB/s), told every tenth of a second; signals, errors and exits. Control groups of version 1. Load of the machine (1 minute) while it ran: median %.0f, at most %.0f, on 2 processors: others worked on it.\n\n", len(all), len(all), budget, results.Median(loads), slices.Max(loads))
+	fmt.Fprintf(&b, "%d JVMs of JDK 17 (Serial, interpreted) ended in %d ways, each beside a `tare agent --budget %s` that was started anew and watched all JVMs of the machine: growth to the limit of 256 MiB (128 at 5 MiB/s), told every tenth of a second; signals, errors and exits. Control groups of version 1. Load of the machine (1 minute) while it ran: median %.0f, at most %.0f, on 2 processors.\n\n", len(all), len(all), budget, results.Median(loads), slices.Max(loads))
 	fmt.Fprintf(&b, "| | right | of |\n|---|---:|---:|\n| verdicts, ledger and kernel's log | %d | %d |\n| verdicts, ledger alone | %d | %d |\n| verdicts, kernel's log alone, of kills for memory | %d | %d |\n| what grew most, where something grew | %d | %d |\n\n", right, len(all), rightLedger, len(all), byLog, kills, grew, grows)
 	b.WriteString(byKind(all, done))
 	b.WriteString("Not among them: the machine's own limit, and control groups of version 2; of the latter a test has three in a virtual machine (TestKillsOnV2), and the corpus of logs has both. At 1000 MiB/s a JVM may be killed between two looks: what grew is then not known, and the autopsy says so.\n\n")

@@ -30,13 +30,14 @@ const (
 	pageIsHuge    = 1 << 6
 	scanRegions   = 1024
 	// scanPages is how many pages one call finds, and scanReach how much mapped memory it
-	// goes over: for so long, some tenths of a millisecond, the kernel holds a lock that the
+	// goes over: for so long, about a millisecond, the kernel holds a lock that the
 	// process needs to map memory. Smaller calls take no less in all.
-	scanPages = 1 << 12
+	scanPages = 1 << 14
 	scanReach = 1 << 30
 	// scanRest lies between two calls that found as much as they may: a writer that waits
 	// for the lock takes some time to wake, and until it has waited for 4 ms the kernel lets
-	// readers go before it (rwsem_down_read_slowpath of kernel/locking/rwsem.c).
+	// readers go before it (rwsem_down_read_slowpath of kernel/locking/rwsem.c). It is the
+	// kernel's to keep: Go's timers take a millisecond where there is nothing else to do.
 	scanRest = 50 * time.Microsecond
 )
 
@@ -256,7 +257,8 @@ func scanPagemap(ctx context.Context, f *os.File, vmas []VMA, what scanFor, do f
 		// regions: going on from there would count pages twice.
 		arg.start = got[len(got)-1].end
 		if found >= what.pages {
-			time.Sleep(what.rest)
+			rest := syscall.NsecToTimespec(int64(what.rest))
+			_ = syscall.Nanosleep(&rest, nil) // a signal may end it early
 		}
 	}
 	runtime.KeepAlive(regions)
