@@ -350,8 +350,8 @@ func (c *inquest) killedFromOutside(r *Report) {
 		r.verdict(Killed, how, "%s was killed from outside with SIGKILL, by a probe, a stop or an eviction: memory was not why.", r.Name)
 	case c.full():
 		r.verdict(Unknown, doctor.Possible, "%s was killed with SIGKILL; by whom is not known.", r.Name)
-	default:
-		r.verdict(Killed, doctor.Possible, "%s was killed with SIGKILL, most likely from outside: nothing tells of a want of memory.", r.Name)
+	default: // it may have been the kernel, for want of the machine's memory
+		r.verdict(Unknown, doctor.Possible, "%s was killed with SIGKILL; by whom is not known: no limit of its group was seen, and the kernel's log does not reach over its end.", r.Name)
 	}
 }
 

@@ -117,7 +117,7 @@ func TestVerdicts(t *testing.T) {
 		"group alone, parent":                     {grownStory().event(600, ledger.OOMKill, groupKill).ended(600, 0, 9).with(func(in *Input) { in.Process.Group.LimitPath = podPath }), ParentLimit, doctor.Certain, "the pod's"},
 		"group, far from its limit":               {jvmOfPod().look(10, 100*mib, 512*mib).event(11, ledger.OOMKill, map[string]int64{"before": 0, "after": 1, "peak": 101 * mib}).ended(11, 0, 9), MachineLimit, doctor.Likely, "most likely the machine's"},
 		"a kill of the group long before":         {jvmOfPod().event(10, ledger.OOMKill, groupKill).look(600, 100*mib, 512*mib).ended(601, 0, 0), Exited, doctor.Certain, "exit code 0"},
-		"137 and nothing else":                    {jvmOfPod().ended(20, 0, 9), Killed, doctor.Possible, "nothing tells of a want of memory"},
+		"137 and nothing else":                    {jvmOfPod().ended(20, 0, 9), Unknown, doctor.Possible, "by whom is not known: no limit of its group was seen"},
 		"137 at the limit, no more":               {grownStory().with(func(in *Input) { in.Process.Group.Version = 0 }).ended(600, 0, 9), Unknown, doctor.Possible, "by whom is not known"},
 		"exit code 137 of a shell":                {jvmOfPod().look(10, 100*mib, 512*mib).ended(20, 137, 0), Exited, doctor.Certain, "137"},
 		"SIGTERM":                                 {jvmOfPod().ended(20, 143, 0), Killed, doctor.Likely, "SIGTERM"},
