@@ -174,8 +174,11 @@ func ends() []*end {
 }
 
 // killChild has another process of the group take more than there is.
+// killMeFirst has the kernel kill a shell, and what it becomes, before all others.
+const killMeFirst = "echo 1000 >/proc/self/oom_score_adj; "
+
 func killChild(t *testing.T, e *end) {
-	out, err := exec.CommandContext(t.Context(), "/bin/sh", "-c", grouptest.Enter(e.group)+"exec tail /dev/zero").CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), "/bin/sh", "-c", grouptest.Enter(e.group)+killMeFirst+"exec tail /dev/zero").CombinedOutput()
 	if err == nil {
 		t.Fatalf("the other process was not killed: %s", out)
 	}
@@ -199,7 +202,7 @@ func (e *end) start(t *testing.T) {
 	e.dir = t.TempDir()
 	before := "ulimit -c 0; cd " + e.dir + "; "
 	if e.first {
-		before += "echo 1000 >/proc/self/oom_score_adj; "
+		before += killMeFirst
 	}
 	if e.group != "" {
 		before += grouptest.Enter(e.group)
