@@ -78,7 +78,7 @@ type Spec struct {
 	// load; only a Loader whose load comes in moments can tell.
 	Squeeze bool
 	// Inspect is called at the end of the load, after the last footprint;
-	// nil is nobody.
+	// nil is nobody. What it makes the application use is in no figure of memory.
 	Inspect func(ctx context.Context, p runner.Process)
 	// Stage is told what the trial does at the moment; nil is nobody.
 	Stage func(Stage)
@@ -290,6 +290,7 @@ type run struct {
 	start    window // until it was ready
 	end      *footprint.Footprint
 	growth   []Growth
+	peak     int64 // of the group's usage before Inspect; 0: not inspected
 }
 
 func (t *run) do(ctx context.Context) (*Result, error) {
@@ -473,6 +474,10 @@ func (t *run) closeWindow(ctx context.Context) {
 		}
 	}
 	if t.spec.Inspect != nil {
+		t.sampler.stop()
+		if u, err := t.proc.Usage(ctx); err == nil {
+			t.peak = u.PeakBytes
+		}
 		t.spec.Inspect(ctx, t.proc)
 	}
 }
@@ -553,7 +558,7 @@ func (t *run) result(u runner.Usage) *Result {
 	}
 	res := &Result{
 		Time: t.begin, Limits: t.spec.Limits, ReadyAfter: t.ready, JobTime: m.Time, Load: t.load, WarmupRequests: t.warmup, Warming: t.blocks, Took: time.Since(t.begin),
-		PeakBytes: u.PeakBytes, NeededBytes: t.sampler.needed, LiveBytes: t.sampler.live, HeapBytes: t.sampler.heap,
+		PeakBytes: cmp.Or(t.peak, u.PeakBytes), NeededBytes: t.sampler.needed, LiveBytes: t.sampler.live, HeapBytes: t.sampler.heap,
 		Collections: e.Collections, RefaultBytes: e.RefaultBytes, Throttled: u.Throttled, CPUTime: u.CPUTime,
 		Exit: e.Exit, Ended: e.Ended, Peak: t.sampler.peak, End: t.end, Stat: u.Stat, Log: e.Log.LastLines,
 		Narrow: e.NarrowMiss(), Broken: e.Broken, Others: e.Others, UnpaidBytes: t.sampler.unpaid(), Growth: t.growth,

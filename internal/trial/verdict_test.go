@@ -347,6 +347,36 @@ func TestTrialIsWhole(t *testing.T) {
 	}
 }
 
+// What looking into an application makes it use is not what it needs.
+func TestInspectIsNotMeasured(t *testing.T) {
+	const step, steps = 16 << 20, 6
+	l := labelled{mode: "native-leak", args: []string{strconv.Itoa(step >> 10)}, options: []string{"-Xmx48m"}, limit: 512}
+	spec := l.spec(t, jvmtest.Home(t, 17), jvmtest.Jar(t, "workloads.jar"))
+	put := spec.Loader
+	spec.Loader, spec.Duration = nil, 300*time.Millisecond
+	var before, after runner.Usage
+	spec.Inspect = func(ctx context.Context, p runner.Process) {
+		before, _ = p.Usage(ctx)
+		if _, err := put.(load.WorkLoader).LoadRequests(ctx, steps, time.Minute); err != nil {
+			t.Error(err)
+		}
+		after, _ = p.Usage(ctx)
+	}
+	res, err := Run(t.Context(), testRunner(t), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if after.UsageBytes < before.UsageBytes+step*steps/2 {
+		t.Fatalf("looking made it use %d bytes, before %d", after.UsageBytes, before.UsageBytes)
+	}
+	if res.Peak == nil {
+		t.Fatalf("no footprint: %q", res.Warnings)
+	}
+	if most := before.PeakBytes + step; max(res.PeakBytes, res.NeededBytes, res.Peak.RSSBytes) > most {
+		t.Errorf("peak %d, needed %d, peak footprint %d; before it was looked into %d", res.PeakBytes, res.NeededBytes, res.Peak.RSSBytes, before.PeakBytes)
+	}
+}
+
 func TestTrialSaysWhatIsWrong(t *testing.T) {
 	r := testRunner(t)
 	home, jar := jvmtest.Home(t, 17), jvmtest.Jar(t, "workloads.jar")
