@@ -455,16 +455,19 @@ func (a *Agent) reserve(r ledger.Reason) time.Duration {
 	return a.budget.most / 2
 }
 
-// weighFirst weighs a JVM that has waited for its first weighing, before looks at others
+// weighFirst weighs JVMs that have waited for their first weighing, before looks at others
 // take what there is, as those of very many JVMs do. Half of the budget is left to those.
 func (a *Agent) weighFirst(ctx context.Context, up time.Duration) {
-	j := a.mostUrgent()
-	if j == nil || j.want != ledger.First || up-j.wanted < firstWait || up < a.nextFirst || !a.budget.allows(a.reserve(j.want)) {
-		return
+	for a.nextFirst = max(a.nextFirst, up-breath); a.nextFirst <= up && ctx.Err() == nil; {
+		j := a.mostUrgent()
+		if j == nil || j.want != ledger.First || up-j.wanted < firstWait || !a.budget.allows(a.reserve(j.want)) {
+			return
+		}
+		before := a.cfg.Clock.Processor()
+		a.weigh(ctx, j)
+		a.nextFirst += time.Duration(float64(a.cfg.Clock.Processor()-before) / (a.cfg.Share / 2))
+		a.settle()
 	}
-	before := a.cfg.Clock.Processor()
-	a.weigh(ctx, j)
-	a.nextFirst = up + time.Duration(float64(a.cfg.Clock.Processor()-before)/(a.cfg.Share/2))
 }
 
 // weighMost weighs the JVM that needs it most, and all whose limit is near.

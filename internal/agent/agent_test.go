@@ -319,13 +319,14 @@ func TestBudget(t *testing.T) {
 	if !b.allows(0) {
 		t.Errorf("left %v", b.left)
 	}
+	filled := time.Duration(b.share * float64(breath))
 	b.settle(5*time.Second, time.Second) // a clock that goes back gives nothing
-	if left := b.left; left > time.Millisecond {
+	if left := b.left; left > filled {
 		t.Errorf("left %v", left)
 	}
 	b.settle(5*time.Second, 1300*time.Millisecond)
 	b.settle(5*time.Second, time.Second) // excused in the end
-	if left := b.left; left < 0 || left > time.Millisecond {
+	if left := b.left; left < 0 || left > filled {
 		t.Errorf("left %v", left)
 	}
 	b.settle(5*time.Second, -time.Hour)

@@ -36,12 +36,16 @@ func (b *budget) settle(uptime, spent time.Duration) {
 // One piece of work may take more than there is: the next waits for it.
 func (b *budget) allows(reserve time.Duration) bool { return b.left > reserve }
 
+// breath is how long an empty budget fills before work goes on: to find what is due costs
+// as much for one JVM as for all.
+const breath = time.Second / 2
+
 // wait is how long it takes until work is allowed that leaves so much.
 func (b *budget) wait(reserve time.Duration) time.Duration {
 	if b.allows(reserve) || b.share <= 0 {
 		return 0
 	}
-	return time.Duration(float64(reserve-b.left)/b.share) + time.Millisecond
+	return time.Duration(float64(reserve-b.left)/b.share) + breath
 }
 
 // volume bounds how many bytes of resident memory last looks go over: the kernel

@@ -9,8 +9,10 @@ import (
 	"math/bits"
 	"os"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -30,8 +32,9 @@ const (
 	// perfMaxFile bounds what is read: PerfDataMemorySize is 32 KiB unless
 	// somebody raises it, and more than this nobody needs.
 	perfMaxFile = 1 << 20
-	// perfMaxEntries bounds the counters of one file; JVMs have 200 to 900.
+	// perfMaxEntries bounds the counters of one file; JVMs have 200 to 900 (perfUsual).
 	perfMaxEntries = 1 << 14
+	perfUsual      = 900
 )
 
 // Errors of performance data.
@@ -86,7 +89,7 @@ func ParsePerfData(b []byte) (*PerfData, error) {
 	if count < 0 || count > perfMaxEntries {
 		return nil, fmt.Errorf("performance data: %d entries are out of range", count)
 	}
-	p := &PerfData{Longs: make(map[string]int64), Texts: make(map[string]string)}
+	p := &PerfData{Longs: make(map[string]int64, min(count, perfUsual)), Texts: make(map[string]string)}
 	for i := int64(0); i < count; i++ {
 		n, err := p.entry(b[offset:], order)
 		if err != nil {
@@ -302,8 +305,10 @@ type PerfFile struct {
 	// name is relative to the root of the JVM's file system.
 	name string
 	root string
-	buf  []byte
 }
+
+// perfBuffers are for reading files: who watches a thousand JVMs needs one at a time.
+var perfBuffers = sync.Pool{New: func() any { return new([]byte) }}
 
 // OpenPerfData opens the performance data file of the JVM with the given
 // process id. proc is the mount of procfs, usually "/proc". A JVM in a container
@@ -410,10 +415,10 @@ func (f *PerfFile) Read() (*PerfData, error) {
 	if st.Size() > perfMaxFile {
 		return nil, fmt.Errorf("%s: %d bytes are more than performance data may have", f.name, st.Size())
 	}
-	if int64(cap(f.buf)) < st.Size() {
-		f.buf = make([]byte, st.Size())
-	}
-	b := f.buf[:st.Size()]
+	buf := perfBuffers.Get().(*[]byte)
+	defer perfBuffers.Put(buf)
+	*buf = slices.Grow((*buf)[:0], int(st.Size()))
+	b := (*buf)[:st.Size()]
 	n, err := f.file.ReadAt(b, 0)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("%s: %w", f.name, err)

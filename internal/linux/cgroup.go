@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 )
 
@@ -345,12 +346,23 @@ func eachLine(r io.Reader, f func(line string) error) error {
 	return nil
 }
 
+// texts are for small files of the kernel's, of which an agent reads thousands a second; a
+// larger text is not kept.
+var texts = sync.Pool{New: func() any { text := make([]byte, 0, usualText); return &text }}
+
+const usualText, largestText = 4 << 10, 64 << 10
+
 // readFile parses the file at path, and names it in every error.
 func readFile[T any](path string, parse func(io.Reader) (T, error)) (T, error) {
 	var zero T
-	text, err := readWhole(path)
+	buf := texts.Get().(*[]byte)
+	text, err := readWhole(path, (*buf)[:0])
 	if err != nil {
 		return zero, err
+	}
+	if cap(text) <= largestText {
+		*buf = text
+		defer texts.Put(buf)
 	}
 	v, err := parse(bytes.NewReader(text))
 	if err != nil {
@@ -361,14 +373,13 @@ func readFile[T any](path string, parse func(io.Reader) (T, error)) (T, error) {
 
 // readWhole reads a small file of the kernel's in one piece, for such a file is made anew
 // for each read. It takes half as many system calls as os.ReadFile, which asks for the size
-// and whether the file can be waited for.
-func readWhole(path string) ([]byte, error) {
+// and whether the file can be waited for. The text is appended to the given one.
+func readWhole(path string, text []byte) ([]byte, error) {
 	fd, err := again(func() (int, error) { return syscall.Open(path, syscall.O_RDONLY|syscall.O_CLOEXEC, 0) })
 	if err != nil {
 		return nil, &os.PathError{Op: "open", Path: path, Err: err}
 	}
 	defer syscall.Close(fd)
-	text := make([]byte, 0, 4096)
 	for {
 		n, err := again(func() (int, error) { return syscall.Read(fd, text[len(text):cap(text)]) })
 		if err != nil {
