@@ -244,18 +244,36 @@ func (c *podCase) byProbe() bool {
 		return false
 	}
 	for _, kind := range []string{"liveness", "startup"} {
-		killing := c.event("Killing", "failed "+kind+" probe")
+		failed := c.event("Unhealthy", strings.ToUpper(kind[:1])+kind[1:]+" probe failed")
+		killing, how := c.event("Killing", "failed "+kind+" probe"), doctor.Certain
+		if killing == nil && c.stoppedAfter(failed) {
+			killing, how = c.event("Killing", stopping), doctor.Likely
+		}
 		if killing == nil || c.end.FinishedAt.Sub(killing.At()).Abs() > near {
 			continue
 		}
 		c.addEvent(killing)
-		if e := c.event("Unhealthy", strings.ToUpper(kind[:1])+kind[1:]+" probe failed"); e != nil {
-			c.addEvent(e)
+		if failed != nil {
+			c.addEvent(failed)
 		}
 		c.addStatus()
-		return c.verdict(PodProbe, doctor.Certain, "%s was killed by the kubelet, because its %s probe failed: memory was not why.", c.name(), kind)
+		return c.verdict(PodProbe, how, "%s was killed by the kubelet, because its %s probe failed: memory was not why.", c.name(), kind)
 	}
 	return false
+}
+
+// stopping begins the event of a container that is stopped with its whole pod.
+const stopping = "Stopping container"
+
+// stoppedAfter says that nobody asked for the end of the pod, which came with a failed
+// probe: where no container is started again, the kubelet stops the pod in place of the
+// container, and its event names no probe (pkg/kubelet/kuberuntime, computePodActions).
+func (c *podCase) stoppedAfter(failed *kubeapi.EventObject) bool {
+	if failed == nil || c.Pod.Metadata.Deleted != nil || c.Pod.Status.Reason != "" {
+		return false
+	}
+	end := c.end.FinishedAt.Sub(failed.At())
+	return end >= 0 && end <= near
 }
 
 // sidecar tells of a pod in which another container than the one that is meant was
@@ -388,7 +406,7 @@ func (c *podCase) byExit() bool {
 	c.addStatus()
 	code := c.end.ExitCode
 	if slices.Contains(stops, code) {
-		e := c.event("Killing", "Stopping container")
+		e := c.event("Killing", stopping)
 		if e == nil && c.Pod.Metadata.Deleted == nil {
 			if code == 137 {
 				return c.verdict(PodUnknown, doctor.Possible, "%s was killed with SIGKILL; no event says by whom, and nothing tells of a want of memory.", c.name())

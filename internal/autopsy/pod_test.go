@@ -5,8 +5,10 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"tare.dev/tare/internal/doctor"
 	"tare.dev/tare/internal/kernellog"
@@ -97,6 +99,36 @@ func TestTheKernelSaysWhoseLimit(t *testing.T) {
 		r, err := ExaminePod(killedIn(in, c.group))
 		if err != nil || r.Verdict != c.want || r.Confidence != doctor.Certain {
 			t.Errorf("%s, %s: %+v, %v", c.name, c.group, r, err)
+		}
+	}
+}
+
+// Where nothing is started again, the kubelet's event of the end names no probe; that of
+// a pod which somebody deletes is the same.
+func TestProbeOfAPodThatIsNotStartedAgain(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		with func(*PodInput)
+		want PodVerdict
+		how  doctor.Certainty
+	}{
+		{"probe", func(*PodInput) {}, PodProbe, doctor.Likely},
+		{"deleted", func(in *PodInput) { in.Pod.Metadata.Deleted = &time.Time{} }, PodStopped, doctor.Certain},
+		{"too late", func(in *PodInput) { in.Pod.Status.Reason = "DeadlineExceeded" }, PodStopped, doctor.Certain},
+		{"no probe failed", func(in *PodInput) {
+			in.Events = slices.DeleteFunc(in.Events, func(e kubeapi.EventObject) bool { return e.Reason == "Unhealthy" })
+		}, PodStopped, doctor.Certain},
+	} {
+		in := readPod(t, "probe")
+		for i := range in.Events {
+			if e := &in.Events[i]; e.Reason == "Killing" {
+				e.Message = "Stopping container shop"
+			}
+		}
+		in.Pod.Status.Containers[0].LastState.Terminated.ExitCode = 143
+		c.with(&in)
+		if r, err := ExaminePod(in); err != nil || r.Verdict != c.want || r.Confidence != c.how {
+			t.Errorf("%s: %+v, %v", c.name, r, err)
 		}
 	}
 }
