@@ -5,6 +5,7 @@
 //
 //	go run ./bench/fit -record -cells sysinfo-25-1,shop-25-1 -for 2h
 //	go run ./bench/fit -replay 1000
+//	go run ./bench/fit -cells sysinfo-25-1 -prefer throughput
 //	go run ./bench/fit -cells sysinfo-25-1 -trace 17
 package main
 
