@@ -27,6 +27,10 @@ type figures struct {
 	// unanswered are those without a limit, by what they said.
 	unanswered map[string]int
 	truth      truth
+	// preferences are the figures of searches by what they prefer; none where they were not
+	// replayed.
+	preferences []figures
+	prefer      fit.Prefer
 }
 
 // truth is what the recorded trials say of the answers.
@@ -49,7 +53,7 @@ type truth struct {
 
 // figuresOf replays so many searches, of seeds from 1.
 func figuresOf(r *replayed, searches int) (figures, error) {
-	f := figures{cell: r.head.Cell, head: r.head, trials: len(r.trials), real: r.answers, unanswered: map[string]int{}}
+	f := figures{cell: r.head.Cell, head: r.head, trials: len(r.trials), real: r.answers, unanswered: map[string]int{}, prefer: r.prefer}
 	for _, m := range r.trials {
 		if m.Result.Load != nil && !m.Result.Ended {
 			f.others = append(f.others, m.Result.Others)
@@ -71,6 +75,21 @@ func figuresOf(r *replayed, searches int) (figures, error) {
 	}
 	f.truth = r.truthOf(f.answered())
 	return f, nil
+}
+
+// preferencesOf replays so many searches of each preference.
+func preferencesOf(r *replayed, searches int) ([]figures, error) {
+	var out []figures
+	for _, prefer := range fit.Preferences {
+		other := *r
+		other.prefer = prefer
+		f, err := figuresOf(&other, searches)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, f)
+	}
+	return out, nil
 }
 
 // failureKind is a failure without its numbers.

@@ -145,6 +145,11 @@ func (b bench) run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		if b.page {
+			if f.preferences, err = preferencesOf(r, b.replays); err != nil {
+				return err
+			}
+		}
 		fmt.Fprintf(os.Stderr, "%s: %d searches in %s\n", c, b.replays, time.Since(begin).Round(10*time.Millisecond))
 		all = append(all, f)
 	}

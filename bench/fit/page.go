@@ -28,6 +28,7 @@ func pageOf(all []figures) string {
 	writeReplays(&t, all)
 	writeCost(&t, all)
 	writeTruth(&t, all)
+	writePreferences(&t, all)
 	writeParts(&t, all)
 	writeWorst(&t, all)
 	t.WriteString(missing(all))
@@ -158,6 +159,28 @@ func writeTruth(t *strings.Builder, all []figures) {
 			least = 0
 		}
 		fmt.Fprintf(t, "| %s | %s | %s | %s | %d | %d | %s |\n", f.cell, results.Spread(r.over, "%.2f"), fails, low, least, r.untold, results.Spread(r.cost, "%.2f"))
+	}
+	t.WriteString("\n")
+}
+
+// writePreferences tells what searches answer that prefer something else.
+func writePreferences(t *strings.Builder, all []figures) {
+	if !slices.ContainsFunc(all, func(f figures) bool { return len(f.preferences) > 0 }) {
+		return
+	}
+	t.WriteString("## Replayed searches by preference\n\nAs above, with each --prefer. A search that prefers speed asks for trials that a bank of fits which prefer memory may not have: it counts less often, and its answer's cost is known less often.\n\n" +
+		"| cell | --prefer | counted | median | 2.5 % … 97.5 % | within 5 % | same levers | cost | of answers | fresh runs that fail | trials before, most | of proof |\n|---|---|---:|---:|---|---:|---:|---|---:|---:|---:|---|\n")
+	for _, cell := range all {
+		for _, f := range cell.preferences {
+			answers := f.answered()
+			limits := of(answers, limitOf)
+			fails := "not known"
+			if f.truth.runs > 0 {
+				fails = fmt.Sprintf("%.1f %%", 100*f.truth.fails/f.truth.runs)
+			}
+			fmt.Fprintf(t, "| %s | %s | %d | %.0f | %.0f … %.0f | %.1f %% | %.1f %% | %s | %d | %s | %.0f | %s |\n", f.cell, f.prefer, len(f.replays), results.Median(limits), quantile(limits, 0.025), quantile(limits, 0.975),
+				100*within(limits, steadyWithin), 100*sameLevers(answers), results.Spread(f.truth.cost, "%.2f"), len(f.truth.cost), fails, quantile(of(f.replays, searchOf), 1), results.Spread(of(f.replays, proofOf), "%.0f"))
+		}
 	}
 	t.WriteString("\n")
 }

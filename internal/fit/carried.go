@@ -1,6 +1,7 @@
 package fit
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -140,33 +141,46 @@ func (s *Search) surelyNoLarger(a, b point) bool {
 		return x <= y
 	}
 	deviation, freedom, _ := s.needDeviation()
-	x, y := s.size(a), s.size(b)
-	off := stats.InvCDF(stats.TDist{V: freedom})(costConfidence) * deviation * math.Sqrt(1/x.samples+1/y.samples)
-	return x.mean*math.Exp(off) <= y.mean
+	x, n := s.meanNeed(a)
+	y, m := s.meanNeed(b)
+	off := stats.InvCDF(stats.TDist{V: freedom})(costConfidence) * deviation * math.Sqrt(1/n+1/m)
+	return x*math.Exp(off) <= y
 }
 
-// size is what a point needs on the average, by so many samples, and its bound. Bytes.
-type size struct{ mean, bound, samples float64 }
+// meanNeed is what a point needs on the average, in bytes, by so many trials.
+func (s *Search) meanNeed(p point) (mean, trials float64) {
+	samples := s.samples(p.setup)
+	if p.setup.empty() || !s.fixesHeap(p.setup) || len(samples) == 0 {
+		return float64(s.predict(p.at)), 1
+	}
+	return meanOf(samples, p.setup) + float64(s.growthOf(p.setup)), float64(len(samples))
+}
 
-func (s *Search) size(p point) size {
-	if n, known := s.needOf(p.setup); known && s.fixesHeap(p.setup) && !p.setup.empty() {
-		return size{float64(n.MeanBytes), float64(n.BoundBytes), float64(n.Samples)}
+// boundedNeed is what a point needs on the average, and the bound of that: as given the
+// smallest limit that passed.
+func (s *Search) boundedNeed(p point) (mean, bound int64) {
+	if p.setup.empty() {
+		return s.predict(p.at), p.limit()
 	}
-	out := size{mean: float64(s.predict(p.at)), samples: 1}
-	if out.bound = float64(p.limit()); !p.setup.empty() {
-		deviation, freedom, _ := s.needDeviation()
-		out.bound = float64(boundOf(out.mean, 1, freedom, deviation))
+	if n, known := s.needOf(p.setup); known && s.fixesHeap(p.setup) {
+		return n.MeanBytes, n.BoundBytes
 	}
-	return out
+	deviation, freedom, _ := s.needDeviation()
+	mean = s.predict(p.at)
+	return mean, boundOf(float64(mean), 1, freedom, deviation)
 }
 
 // frontier is what is carried, as reports show it: the least memory last.
 func (s *Search) frontier() []FrontierPoint {
 	var out []FrontierPoint
 	given := s.speed(s.given)
+	picks := map[Prefer]point{}
+	for _, prefer := range Preferences {
+		picks[prefer] = s.pick(s.carried, prefer)
+	}
 	for _, p := range s.carried {
-		need := s.size(p)
-		f := FrontierPoint{Setup: p.setup, Trial: p.at.Number, NeededBytes: int64(need.mean), BoundBytes: int64(need.bound)}
+		f := FrontierPoint{Setup: p.setup, Trial: p.at.Number}
+		f.NeededBytes, f.BoundBytes = s.boundedNeed(p)
 		for _, r := range p.levers {
 			f.Levers = append(f.Levers, r.Lever.Name)
 		}
@@ -177,12 +191,12 @@ func (s *Search) frontier() []FrontierPoint {
 			f.SpeedRatio = s.speed(p) / given
 		}
 		for _, prefer := range Preferences {
-			if s.pick(s.carried, prefer).setup.Same(p.setup) {
+			if picks[prefer].setup.Same(p.setup) {
 				f.PickedBy = append(f.PickedBy, prefer)
 			}
 		}
 		out = append(out, f)
 	}
-	slices.SortStableFunc(out, func(a, b FrontierPoint) int { return int(b.NeededBytes - a.NeededBytes) })
+	slices.SortStableFunc(out, func(a, b FrontierPoint) int { return cmp.Compare(b.NeededBytes, a.NeededBytes) })
 	return out
 }
