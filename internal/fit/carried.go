@@ -43,9 +43,9 @@ type FrontierPoint struct {
 // one that is preferred of them. It returns why that is not the new one, or "".
 func (s *Search) carry(p point) (reason string) {
 	was := s.best
-	for i, r := range p.levers {
+	for _, r := range p.levers {
 		if !slices.ContainsFunc(was.levers, func(o LeverResult) bool { return o.Lever.same(r.Lever) && o.Trial == r.Trial }) {
-			s.pulled = append(s.pulled, p.levers[i])
+			s.pulled = append(s.pulled, r)
 		}
 	}
 	s.carried = slices.DeleteFunc(s.carried, func(o point) bool { return o.setup.Same(p.setup) })
@@ -63,7 +63,7 @@ func (s *Search) settle() {
 	s.adopt(s.pick(s.carried, s.preference()))
 }
 
-// choose picks among all that is carried by all that is known before the limit is looked
+// choose picks among all that is carried by all that is known, before the limit is looked
 // for, and says what other preferences would pick.
 func (s *Search) choose(context.Context) error {
 	was := s.best

@@ -117,7 +117,7 @@ func (s *Search) saves(p, best point) (before, saved int64) {
 func (s *Search) whyNot(p, best point) string {
 	before, saved := s.saves(p, best)
 	if lost := s.loses(p, best); saved > 0 && lost > 0 {
-		return fmt.Sprintf("costs %.0f %% of the speed to save %d MiB, and %s is preferred", 100*lost, saved/mib, s.Prefer)
+		return fmt.Sprintf("costs %.0f %% of the speed to save %d MiB, and %s is preferred", 100*lost, saved/mib, s.preference())
 	}
 	_, after := s.needed(p.at, best)
 	if less := before - after; saved == 0 && less >= leastBytes/2 {
