@@ -369,7 +369,7 @@ func TestPreferencesOnBank(t *testing.T) {
 		cost := map[fit.Prefer]float64{}
 		for _, prefer := range fit.Preferences {
 			t.Run(filepath.Base(bank)+"/"+string(prefer), func(t *testing.T) {
-				const searches = 100
+				const searches = 60
 				r := openBankOf(t, bank)
 				r.prefer = prefer
 				f, err := figuresOf(r, searches)
