@@ -362,6 +362,40 @@ func TestSearchOnBank(t *testing.T) {
 	}
 }
 
+// Searches that prefer speed take as few trials as those that prefer memory, are as safe, and
+// answer with options that cost no more.
+func TestPreferencesOnBank(t *testing.T) {
+	for _, bank := range []string{treeBank, loudBank} {
+		cost := map[fit.Prefer]float64{}
+		for _, prefer := range fit.Preferences {
+			t.Run(filepath.Base(bank)+"/"+string(prefer), func(t *testing.T) {
+				const searches = 60
+				r := openBankOf(t, bank)
+				r.prefer = prefer
+				f, err := figuresOf(r, searches)
+				if err != nil {
+					t.Fatal(err)
+				}
+				answers := f.answered()
+				if len(f.replays) < searches*2/3 || len(answers) < len(f.replays) || above(answers) > 0 {
+					t.Errorf("%d searches count, %d of them answered, %d above as given", len(f.replays), len(answers), above(answers))
+				}
+				if most := quantile(of(f.replays, searchOf), 1); most > searchGoal {
+					t.Errorf("%g trials before the proof", most)
+				}
+				if fails := f.truth.fails / f.truth.runs; !(fails <= failGoal) {
+					t.Errorf("%.4f of fresh runs fail by memory", fails)
+				}
+				cost[prefer] = quantile(f.truth.cost, 0.5)
+				t.Logf("median limit %.0f MiB, cost %.2f", quantile(of(answers, limitOf), 0.5), cost[prefer])
+				if c := cost[prefer]; !(c > 0 && c <= 1.01*cost[fit.PreferMemory]) {
+					t.Errorf("options that cost %.3f, and with memory preferred %.3f", c, cost[fit.PreferMemory])
+				}
+			})
+		}
+	}
+}
+
 // A trial that is to be squeezed, and passes, has a squeeze; one that is not has none.
 func TestSqueezes(t *testing.T) {
 	squeezed := passing(100, 80*mib)

@@ -27,6 +27,10 @@ type figures struct {
 	// unanswered are those without a limit, by what they said.
 	unanswered map[string]int
 	truth      truth
+	// preferences are the figures of searches by what they prefer; none where they were not
+	// replayed.
+	preferences []figures
+	prefer      fit.Prefer
 }
 
 // truth is what the recorded trials say of the answers.
@@ -37,7 +41,10 @@ type truth struct {
 	// fails and runs are recorded trials within a step of the ladder of each answer's
 	// limit, summed over the answers: by fails over runs a fresh run fails by memory.
 	// Below are the searches' own runs at 0.9 of the answer, less what was not touched of the heap.
-	fails, runs           float64
+	fails, runs float64
+	// cost is what the work costs with each answer's options over what it costs as given, by
+	// the recorded trials of both that had room.
+	cost                  []float64
 	failsBelow, runsBelow float64
 	// least is the fewest trials that one answer's share is of, untold how many answers
 	// have none.
@@ -46,7 +53,7 @@ type truth struct {
 
 // figuresOf replays so many searches, of seeds from 1.
 func figuresOf(r *replayed, searches int) (figures, error) {
-	f := figures{cell: r.head.Cell, head: r.head, trials: len(r.trials), real: r.answers, unanswered: map[string]int{}}
+	f := figures{cell: r.head.Cell, head: r.head, trials: len(r.trials), real: r.answers, unanswered: map[string]int{}, prefer: r.prefer}
 	for _, m := range r.trials {
 		if m.Result.Load != nil && !m.Result.Ended {
 			f.others = append(f.others, m.Result.Others)
@@ -70,6 +77,21 @@ func figuresOf(r *replayed, searches int) (figures, error) {
 	return f, nil
 }
 
+// preferencesOf replays so many searches of each preference.
+func preferencesOf(r *replayed, searches int) ([]figures, error) {
+	var out []figures
+	for _, prefer := range fit.Preferences {
+		other := *r
+		other.prefer = prefer
+		f, err := figuresOf(&other, searches)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, f)
+	}
+	return out, nil
+}
+
 // failureKind is a failure without its numbers.
 func failureKind(text string) string {
 	return strings.Map(func(c rune) rune {
@@ -89,6 +111,7 @@ func (r *replayed) truthOf(answers []replay) truth {
 	type known struct {
 		smallest    int64
 		runs, fails int
+		cost        float64
 	}
 	cache := map[string]known{}
 	t := truth{least: math.MaxInt}
@@ -103,8 +126,11 @@ func (r *replayed) truthOf(answers []replay) truth {
 		k, ok := cache[key]
 		if !ok {
 			all, fails := r.near(a.Setup, a.LimitBytes, ladderStep)
-			k = known{r.smallest(a.Setup), len(all), fails}
+			k = known{r.smallest(a.Setup), len(all), fails, r.costOf(a.Setup) / r.costOf(fit.Setup{})}
 			cache[key] = k
+		}
+		if k.cost > 0 {
+			t.cost = append(t.cost, k.cost)
 		}
 		if k.runs == 0 || k.smallest == 0 {
 			t.untold++
@@ -135,6 +161,23 @@ func (r *replayed) smallest(s fit.Setup) int64 {
 		return 0
 	}
 	return least
+}
+
+// costOf is the geometric mean of what the work cost in the recorded trials of a setup that
+// had room, over what it cost in one baseline; 0 where there is none.
+func (r *replayed) costOf(s fit.Setup) float64 {
+	all, modelled := r.candidates(s)
+	sum, n := 0.0, 0.0
+	for _, c := range all {
+		ratio, known := trial.CostRatio(r.bank.baseline().Result, c.Result)
+		if roomy := c.Phase == fit.PhaseBaseline || c.Phase == fit.PhaseLever; known && roomy && c.enough() {
+			sum, n = sum+math.Log(ratio), n+1
+		}
+	}
+	if n == 0 || modelled {
+		return 0
+	}
+	return math.Exp(sum / n)
 }
 
 // lacked says that memory failed a recorded trial: by such a verdict, or since waiting for

@@ -5,6 +5,7 @@
 //
 //	go run ./bench/fit -record -cells sysinfo-25-1,shop-25-1 -for 2h
 //	go run ./bench/fit -replay 1000
+//	go run ./bench/fit -cells sysinfo-25-1 -prefer throughput
 //	go run ./bench/fit -cells sysinfo-25-1 -trace 17
 package main
 
@@ -33,6 +34,7 @@ type bench struct {
 	cache, dir, packed string
 	cells              []cell
 	record, page       bool
+	prefer             fit.Prefer
 	fits, replays      int
 	trace              uint64
 	length             time.Duration
@@ -67,13 +69,14 @@ func main() {
 	flag.IntVar(&b.fits, "fits", 3, "real fits of each cell, before other trials are recorded")
 	flag.IntVar(&b.replays, "replay", 1000, "searches to replay on each bank")
 	flag.Uint64Var(&b.trace, "trace", 0, "show the steps of the replay with this seed instead")
+	prefer := flag.String("prefer", string(fit.PreferMemory), "memory, balanced or throughput: what the replayed searches prefer")
 	flag.BoolVar(&b.page, "page", false, "write docs/results/steady.md, and the banks that it is of, packed")
 	flag.IntVar(&b.port, "port", 18670, "port of the service")
 	flag.Parse()
 	b.cells = allCells
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := errors.Join(b.parseCells(*names), b.locate()); err != nil {
+	if err := errors.Join(b.parseCells(*names), b.parsePrefer(*prefer), b.locate()); err != nil {
 		exit(err)
 	}
 	if err := b.run(ctx); err != nil {
@@ -99,6 +102,14 @@ func (b *bench) parseCells(names string) error {
 		b.cells = append(b.cells, c)
 	}
 	return nil
+}
+
+func (b *bench) parsePrefer(text string) (err error) {
+	b.prefer, err = fit.ParsePrefer(text)
+	if err == nil && b.page && b.prefer != fit.PreferMemory {
+		err = errors.New("-page is of searches that prefer memory")
+	}
+	return err
 }
 
 func (b *bench) locate() error {
@@ -134,6 +145,11 @@ func (b bench) run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		if b.page {
+			if f.preferences, err = preferencesOf(r, b.replays); err != nil {
+				return err
+			}
+		}
 		fmt.Fprintf(os.Stderr, "%s: %d searches in %s\n", c, b.replays, time.Since(begin).Round(10*time.Millisecond))
 		all = append(all, f)
 	}
@@ -166,7 +182,11 @@ func (b bench) open(c cell) (*replayed, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newReplayed(bank)
+	r, err := newReplayed(bank)
+	if err == nil {
+		r.prefer = b.prefer
+	}
+	return r, err
 }
 
 // traceAll shows the steps of one replay of each cell.

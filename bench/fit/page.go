@@ -28,6 +28,7 @@ func pageOf(all []figures) string {
 	writeReplays(&t, all)
 	writeCost(&t, all)
 	writeTruth(&t, all)
+	writePreferences(&t, all)
 	writeParts(&t, all)
 	writeWorst(&t, all)
 	t.WriteString(missing(all))
@@ -142,8 +143,8 @@ func writeCost(t *strings.Builder, all []figures) {
 func writeTruth(t *strings.Builder, all []figures) {
 	t.WriteString("## Against the recorded trials\n\nThe smallest limit that truly passes is the least one above which memory failed none of the trials that were recorded with an answer's options; the more trials, the larger it is. " +
 		"A fresh run at an answer fails by memory as often as the trials within 2.5 % of it did; the goal is at most 1 in 400. At 0.9 of it are the searches' own runs there, at a limit that is smaller by what runs did not touch of the heap: the goal is that at least half of them fail. " +
-		"Fewest is the number of trials that the share of one answer is of. Memory failed a trial that had such a verdict when it was recorded, or that waited for memory for as much of the time as the objective leaves of the speed. An answer is not told where its options or limits are not in the bank, or memory failed no trial.\n\n" +
-		"| cell | answer over the smallest | fresh runs that fail | at 0.9 of it | fewest | not told |\n|---|---|---:|---:|---:|---:|\n")
+		"Fewest is the number of trials that the share of one answer is of. Memory failed a trial that had such a verdict when it was recorded, or that waited for memory for as much of the time as the objective leaves of the speed. An answer is not told where its options or limits are not in the bank, or memory failed no trial. Cost is the processor time of the work with the answer's options over that as given, by the recorded trials of both that had room.\n\n" +
+		"| cell | answer over the smallest | fresh runs that fail | at 0.9 of it | fewest | not told | cost |\n|---|---|---:|---:|---:|---:|---|\n")
 	for _, f := range all {
 		r := f.truth
 		fails, low := "not known", "not known"
@@ -157,7 +158,29 @@ func writeTruth(t *strings.Builder, all []figures) {
 		if len(r.over) == 0 {
 			least = 0
 		}
-		fmt.Fprintf(t, "| %s | %s | %s | %s | %d | %d |\n", f.cell, results.Spread(r.over, "%.2f"), fails, low, least, r.untold)
+		fmt.Fprintf(t, "| %s | %s | %s | %s | %d | %d | %s |\n", f.cell, results.Spread(r.over, "%.2f"), fails, low, least, r.untold, results.Spread(r.cost, "%.2f"))
+	}
+	t.WriteString("\n")
+}
+
+// writePreferences tells what searches answer that prefer something else.
+func writePreferences(t *strings.Builder, all []figures) {
+	if !slices.ContainsFunc(all, func(f figures) bool { return len(f.preferences) > 0 }) {
+		return
+	}
+	t.WriteString("## Replayed searches by preference\n\nAs above, with each --prefer. A search that prefers speed asks for trials that a bank of fits which prefer memory may not have: it counts less often, and its answer's cost is known less often.\n\n" +
+		"| cell | --prefer | counted | median | 2.5 % … 97.5 % | within 5 % | same levers | cost | of answers | fresh runs that fail | trials before, most | of proof |\n|---|---|---:|---:|---|---:|---:|---|---:|---:|---:|---|\n")
+	for _, cell := range all {
+		for _, f := range cell.preferences {
+			answers := f.answered()
+			limits := of(answers, limitOf)
+			fails := "not known"
+			if f.truth.runs > 0 {
+				fails = fmt.Sprintf("%.1f %%", 100*f.truth.fails/f.truth.runs)
+			}
+			fmt.Fprintf(t, "| %s | %s | %d | %.0f | %.0f … %.0f | %.1f %% | %.1f %% | %s | %d | %s | %.0f | %s |\n", f.cell, f.prefer, len(f.replays), results.Median(limits), quantile(limits, 0.025), quantile(limits, 0.975),
+				100*within(limits, steadyWithin), 100*sameLevers(answers), results.Spread(f.truth.cost, "%.2f"), len(f.truth.cost), fails, quantile(of(f.replays, searchOf), 1), results.Spread(of(f.replays, proofOf), "%.0f"))
+		}
 	}
 	t.WriteString("\n")
 }

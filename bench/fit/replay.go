@@ -96,12 +96,14 @@ type replayed struct {
 	*bank
 	slo   trial.SLO
 	given jvmopts.Options
-	kinds map[string]*kind
-	order []*kind // as recorded
+	// prefer is what its searches prefer.
+	prefer fit.Prefer
+	kinds  map[string]*kind
+	order  []*kind // as recorded
 }
 
 func newReplayed(b *bank) (*replayed, error) {
-	r := &replayed{bank: b, kinds: map[string]*kind{}}
+	r := &replayed{bank: b, prefer: fit.PreferMemory, kinds: map[string]*kind{}}
 	var errs [2]error
 	r.slo, errs[0] = trial.ParseSLO(trial.DefaultSLO) // as it is now
 	r.given, errs[1] = given(b.head.Java, b.head.Command)
@@ -128,7 +130,9 @@ func newReplayed(b *bank) (*replayed, error) {
 
 // search is a search of the cell by the trier.
 func (r *replayed) search(t fit.Trier) *fit.Search {
-	c := fit.Config{CPUs: r.head.Cell.CPUs, Java: fit.Java{Version: r.head.Java}, Given: r.given, Levers: fit.Levers, Terms: defaultTerms(), SLO: r.slo,
+	terms := defaultTerms()
+	terms.Prefer = r.prefer
+	c := fit.Config{CPUs: r.head.Cell.CPUs, Java: fit.Java{Version: r.head.Java}, Given: r.given, Levers: fit.Levers, Terms: terms, SLO: r.slo,
 		AmpleBytes: r.head.AmpleBytes, ReadAheadBytes: r.head.ReadAheadBytes}
 	s := c.Search(t)
 	// These two the config reads from files and the runner of this machine.

@@ -77,7 +77,9 @@ The rows of the footprint decide which are tried: one that could save too little
 is not. At most 12 trials (--trials) come before the fresh runs that must pass with
 the limit and options that it recommends. An option
 that you set, on the command line or by JAVA_TOOL_OPTIONS and the like, is
-never overridden.
+never overridden. Options that trade memory for speed are carried along, but for
+those that others are sure to beat in both; --prefer picks among them before the
+limit is looked for, and the report shows them all.
 
 Each trial of a service starts the application, waits until it is ready, warms it up, and
 measures it under load. It passes when it is alive at the end, nothing was
@@ -173,7 +175,7 @@ func (o *fitOptions) addFlags(f *pflag.FlagSet) {
 	f.IntVar(&o.baselines, "baselines", fit.DefaultBaselines, "runs of the baseline")
 	f.IntVar(&o.confirmations, "confirmations", fit.DefaultConfirmations, "fresh runs that must pass at the recommended limit")
 	f.BoolVar(&o.job, "job", false, "the application is a job: it runs to its end, within --ready-timeout (default 1h), and its time is the measure")
-	f.StringVar(&o.prefer, "prefer", string(fit.PreferMemory), "memory, balanced or throughput: which options are worth their speed")
+	f.StringVar(&o.prefer, "prefer", string(fit.PreferMemory), "what is picked of the options that hold the objective: memory: what needs least; balanced: the least product of memory and processor time; throughput: what needs least of all that cost no speed")
 	f.BoolVar(&o.heapCurve, "heap-curve", false, "at the end, trials with other heaps: where is the cliff?")
 	f.IntVar(&o.trials, "trials", fit.DefaultTrials, "the most trials before those that confirm, baselines included")
 	f.DurationVar(&o.budget, "budget", 0, "about how long trials and confirmations may take (0: no bound)")

@@ -177,7 +177,7 @@ func (s *Search) findAsGiven(ctx context.Context) error {
 		goal.guess, goal.near = cmp.Or(s.GuessBytes, s.guessAsGiven()), s.GuessBytes > 0 || s.CacheBytes > 0
 	}
 	p, err := s.narrow(ctx, p, goal, most)
-	s.best = p
+	s.best, s.carried = p, []point{p}
 	s.foundGiven(p)
 	s.learnCache()
 	return err

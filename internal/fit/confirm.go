@@ -24,7 +24,7 @@ func (s *Search) confirm(ctx context.Context) error {
 		c, err := s.confirmFrom(ctx, best.setup, start, s.AmpleBytes+1)
 		return s.recommend(best.setup, c, err)
 	}
-	c, err := s.confirmFrom(ctx, best.setup, start, given.limit())
+	c, err := s.confirmFrom(ctx, best.setup, start, s.mostLimit())
 	if err != nil || c.passed() {
 		return s.recommend(best.setup, c, err)
 	}
@@ -54,7 +54,7 @@ func (s *Search) withMargin() int64 {
 	}
 	start := s.bounded(bound)
 	if !s.best.setup.empty() {
-		start = min(start, max(s.best.limit(), s.given.limit()-mib))
+		start = min(start, max(s.best.limit(), s.mostLimit()-mib))
 	}
 	return start
 }

@@ -13,6 +13,7 @@ type Ending struct {
 	LimitBytes           int64
 	Setup                Setup
 	Levers               []LeverResult
+	Frontier             []FrontierPoint `json:",omitempty"`
 	Confirmations        []int
 	RaisedFrom           int64
 	MarginBytes          int64 `json:",omitempty"`
@@ -31,7 +32,7 @@ type Ending struct {
 // NewEnding is the ending of a result; failure is why there is no
 // recommendation, or nil.
 func NewEnding(r *Result, failure error) Ending {
-	e := Ending{Baseline: r.Baseline.Number, AsGiven: r.AsGiven.Number, AsGivenFails: r.AsGivenFails, LimitBytes: r.LimitBytes, Setup: r.Setup, Levers: r.Levers,
+	e := Ending{Baseline: r.Baseline.Number, AsGiven: r.AsGiven.Number, AsGivenFails: r.AsGivenFails, LimitBytes: r.LimitBytes, Setup: r.Setup, Levers: r.Levers, Frontier: r.Frontier,
 		RaisedFrom: r.RaisedFrom, MarginBytes: r.MarginBytes, Need: r.Need, CostDeviation: r.CostDeviation, CostFreedom: r.CostFreedom, Took: r.Took, Archive: r.Archive, TrainOption: r.TrainOption, Warnings: r.Warnings}
 	for _, t := range r.Confirmations {
 		e.Confirmations = append(e.Confirmations, t.Number)
@@ -70,7 +71,7 @@ func (e Ending) Result(p Plan, began time.Time, trials []Trial) (*Result, error)
 		return t
 	}
 	r := &Result{Time: began, Took: e.Took, Config: c, RunnerName: p.Runner, Machine: p.Machine, Archive: e.Archive, TrainOption: e.TrainOption, Warnings: e.Warnings,
-		Found: Found{Baseline: find(e.Baseline), AsGiven: find(e.AsGiven), AsGivenFails: e.AsGivenFails, LimitBytes: e.LimitBytes, Setup: e.Setup, Levers: e.Levers, Trials: trials, RaisedFrom: e.RaisedFrom,
+		Found: Found{Baseline: find(e.Baseline), AsGiven: find(e.AsGiven), AsGivenFails: e.AsGivenFails, LimitBytes: e.LimitBytes, Setup: e.Setup, Levers: e.Levers, Frontier: e.Frontier, Trials: trials, RaisedFrom: e.RaisedFrom,
 			MarginBytes: e.MarginBytes, Need: e.Need, CostDeviation: e.CostDeviation, CostFreedom: e.CostFreedom}}
 	for _, n := range e.Confirmations {
 		r.Confirmations = append(r.Confirmations, find(n))

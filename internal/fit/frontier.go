@@ -28,10 +28,10 @@ func (t Trial) Speed() float64 {
 // slower orders trials by their speed.
 func slower(a, b Trial) int { return cmp.Compare(a.Speed(), b.Speed()) }
 
-// Frontier is the passed trials that no other passed one beats in both, less
+// BestPassed is the passed trials that no other passed one beats in both, less
 // memory and at least its speed; by memory. Baselines are not among them: their
 // limit means nothing.
-func Frontier(trials []Trial) []Trial {
+func BestPassed(trials []Trial) []Trial {
 	passed := slices.Clone(trials)
 	passed = slices.DeleteFunc(passed, func(t Trial) bool {
 		return !t.Passed || t.Phase == PhaseBaseline || t.Phase == PhaseHeap || t.Phase == PhaseAblation

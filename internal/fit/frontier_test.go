@@ -18,7 +18,7 @@ func ran(number int, phase Phase, limit int64, v trial.Verdict, speed float64, o
 		Outcome{Passed: v == trial.Passed, Verdict: v, Throughput: speed, Measured: trial.Measured{Load: &load.Result{}, Start: time.Second}}}
 }
 
-func TestFrontier(t *testing.T) {
+func TestBestPassed(t *testing.T) {
 	trials := []Trial{
 		ran(1, PhaseBaseline, 20, trial.Passed, 900),
 		ran(2, PhaseAsGiven, 300, trial.Passed, 110),
@@ -30,14 +30,14 @@ func TestFrontier(t *testing.T) {
 		ran(8, PhaseHeap, 100, trial.Passed, 900),
 	}
 	var got []int
-	for _, tr := range Frontier(trials) {
+	for _, tr := range BestPassed(trials) {
 		got = append(got, tr.Number)
 	}
 	if !slices.Equal(got, []int{7, 4, 2}) {
 		t.Errorf("%v", got)
 	}
-	if Frontier(nil) != nil {
-		t.Error("a frontier of nothing")
+	if BestPassed(nil) != nil {
+		t.Error("a line of nothing")
 	}
 	idle := ran(1, PhaseAsGiven, 1, trial.Passed, 0)
 	idle.Measured = trial.Measured{Start: 4 * time.Second}

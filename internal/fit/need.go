@@ -83,7 +83,7 @@ func (s *Search) needOf(setup Setup) (n Need, known bool) {
 		return n, false
 	}
 	n.Samples, n.GrowthBytes = len(samples), s.growthOf(setup)
-	measured := math.Exp(mean(needLogs(samples, setup)))
+	measured := meanOf(samples, setup)
 	for _, m := range samples {
 		n.CacheBytes += m.cache / int64(len(samples))
 	}
@@ -108,6 +108,9 @@ func needLogs(samples []sample, setup Setup) []float64 {
 	}
 	return logs
 }
+
+// meanOf is what samples of a setup needed on the average (geometric), with its heap full.
+func meanOf(samples []sample, setup Setup) float64 { return math.Exp(mean(needLogs(samples, setup))) }
 
 // growthOf is the mean of what still grew at the end of the loads of a setup.
 func (s *Search) growthOf(setup Setup) int64 {

@@ -330,10 +330,10 @@ func TestSmallerHeapSaves(t *testing.T) {
 	}
 	big, small := ran("-Xmx14m", 40*mib), ran("-Xmx11m", 41*mib)
 	s := &Search{best: point{setup: big.Setup, at: big}}
-	if before, after := s.needed(small); before-after != 3*mib {
+	if before, after := s.needed(small, s.best); before-after != 3*mib {
 		t.Errorf("%d MiB are saved", (before-after)/mib)
 	}
-	if before, after := s.needed(ran("-Xss512k", 41*mib)); before-after != -mib {
+	if before, after := s.needed(ran("-Xss512k", 41*mib), s.best); before-after != -mib {
 		t.Errorf("of another lever %d MiB are saved", (before-after)/mib)
 	}
 }

@@ -40,13 +40,10 @@ func (s *Search) leverLimit() int64 {
 // bottleneck: a trial tells what is needed and how fast it is.
 func (s *Search) pullLevers(ctx context.Context) error {
 	fast, slow, files := bundles(s.openLevers())
-	var hot, code []Lever
-	if s.prefersMemory() {
-		// By then it is known what speed is to spare for hot code alone, and it
-		// needs no trial of its own; what a smaller code cache saves depends on it.
-		slow, hot = take(slow, func(l Lever) bool { return len(l.Scales) > 0 })
-		slow, code = take(slow, func(l Lever) bool { return l.Last })
-	}
+	// By then it is known what speed is to spare for hot code alone, and it
+	// needs no trial of its own; what a smaller code cache saves depends on it.
+	slow, hot := take(slow, func(l Lever) bool { return len(l.Scales) > 0 })
+	slow, code := take(slow, func(l Lever) bool { return l.Last })
 	s.expect(2 + len(slow) + reserve)
 	bold := s.bold(slow)
 	slow = slices.DeleteFunc(slow, func(l Lever) bool { return slices.ContainsFunc(bold, l.same) })
@@ -89,9 +86,6 @@ func take(levers []Lever, kind func(Lever) bool) (rest, taken []Lever) {
 // tried with the first: what speed they cost does not matter while the objective
 // holds, and what they save would hide what others do.
 func (s *Search) bold(slow []Lever) []Lever {
-	if !s.prefersMemory() {
-		return nil
-	}
 	ledger := s.ledger()
 	var bold []Lever
 	for _, l := range slow {
@@ -102,8 +96,6 @@ func (s *Search) bold(slow []Lever) []Lever {
 	}
 	return bold
 }
-
-func (s *Search) prefersMemory() bool { return s.Prefer == "" || s.Prefer == PreferMemory }
 
 // promising brings the levers that could save most to the front, and before them the
 // user's own, of which nothing is known.
@@ -199,10 +191,12 @@ func (s *Search) pullTogether(ctx context.Context, levers []Lever) error {
 	if err != nil {
 		return err
 	}
-	reason := s.refuse(t, added)
+	reason := s.unfit(t)
+	if reason == "" {
+		reason = s.carry(s.on(s.best, added, t))
+	}
 	switch i := culprit(added, t); {
 	case reason == "":
-		s.keep(added, t)
 	case len(added) > 1 && i >= 0:
 		s.dropTried(added[i:i+1], t, reason)
 		return s.pull(ctx, leversOf(slices.Delete(added, i, i+1)))
@@ -242,7 +236,7 @@ func (s *Search) suspect(t Trial) func(Lever) bool {
 		}
 	}
 	switch {
-	case t.Verdict == trial.TooSlow && !s.withinCost(t):
+	case s.tooDear(t), t.Verdict == trial.TooSlow && !s.withinCost(t):
 		return harms(HarmSpeed, HarmStart)
 	case t.Verdict == trial.TooSlow && t.AskedSpeed > 0:
 		return func(l Lever) bool { return l.Waits }
@@ -358,10 +352,15 @@ func (s *Search) ledger() Ledger {
 	return l
 }
 
+// uses says that the best point has a lever.
+func (s *Search) uses(l Lever) bool {
+	return slices.ContainsFunc(s.best.levers, func(r LeverResult) bool { return r.Lever.same(l) })
+}
+
 // coveredBy names the kept lever beside which another one does nothing.
 func (s *Search) coveredBy(l Lever) string {
-	for _, r := range s.found.Levers {
-		if r.Kept && l.needless(r.Lever) {
+	for _, r := range s.best.levers {
+		if l.needless(r.Lever) {
 			return r.Lever.Name
 		}
 	}
@@ -520,8 +519,8 @@ func gcShareOf(t Trial) float64 {
 	return *t.Result.GCShare
 }
 
-// refuse says why a trial's levers are not kept, or "".
-func (s *Search) refuse(t Trial, added []LeverResult) string {
+// unfit says why a trial's levers are out of the question, whatever is preferred, or "".
+func (s *Search) unfit(t Trial) string {
 	if !t.Passed && !(t.SlowElsewhere && (s.noDearer(t) || s.heapBears(t))) {
 		return fmt.Sprintf("%s at %d MiB", t.Verdict, t.LimitBytes/mib)
 	}
@@ -531,26 +530,15 @@ func (s *Search) refuse(t Trial, added []LeverResult) string {
 	if t.codeCacheFull() && !s.best.at.codeCacheFull() {
 		return "the code cache was full"
 	}
-	before, after := s.needed(t)
-	switch saved := before - after; {
-	case s.gains(t):
-	case saved < leastBytes/2:
-		return "no less was needed with it"
-	case unforeseen(added) && saved < s.chance(before):
-		return fmt.Sprintf("%s less were needed with it, and trials of the same differ by %s", mibText(saved), mibText(s.chance(before)))
-	}
-	if ok, reason := s.worth(before, after, point{setup: t.Setup, at: t}); !ok {
-		return reason
-	}
 	return ""
 }
 
-// needed is what the best point and a trial on top of it need. Where they differ in the
+// needed is what a point and a trial with other levers need. Where they differ in the
 // heap's size alone they need the same page cache, of which two squeezes say different
 // things, and a heap that is not full yet may become so. Where both have their heaps sized,
 // the sizes are all that differs: what else two trials had more or less is chance.
-func (s *Search) needed(t Trial) (before, after int64) {
-	best := s.best.at
+func (s *Search) needed(t Trial, p point) (before, after int64) {
+	best := p.at
 	if t.Setup.heapBytes() == 0 || !best.Setup.withoutHeap().Same(t.Setup.withoutHeap()) {
 		return s.predict(best), s.predict(t)
 	}
@@ -575,20 +563,30 @@ func (s *Search) chance(need int64) int64 {
 	return int64(stats.InvCDF(stats.TDist{V: freedom})(costConfidence) * math.Sqrt2 * deviation * float64(need))
 }
 
-// keep makes the levers part of the best point.
-func (s *Search) keep(added []LeverResult, t Trial) {
-	saved := s.predict(s.best.at) - s.predict(t)
-	cost, _ := s.costRatio(t.Setup, s.best.setup)
-	for _, r := range added {
-		r.Kept, r.CostRatio, r.SavedBytes, r.Before, r.Trial = true, cost, saved, s.best.at.Number, t.Number
-		s.found.Levers = append(s.found.Levers, r)
+// on is the point of a trial of levers on top of another point. A lever that the other
+// one has with other sizes takes its place, and all that both changed is its own.
+func (s *Search) on(p point, added []LeverResult, t Trial) point {
+	cost, known := s.costRatio(t.Setup, p.setup)
+	if !known {
+		cost = 0
 	}
-	s.best = point{setup: t.Setup, at: t}
+	before, saved := p.at.Number, s.predict(p.at)-s.predict(t)
+	out := point{setup: t.Setup, at: t, levers: slices.Clone(p.levers), unforeseen: unforeseen(added)}
+	for _, r := range added {
+		r.Kept, r.Reason, r.CostRatio, r.SavedBytes, r.Before, r.Trial = true, "", cost, saved, before, t.Number
+		if i := slices.IndexFunc(out.levers, func(o LeverResult) bool { return o.Lever.same(r.Lever) }); i >= 0 {
+			r.SavedBytes, r.Before = saved+out.levers[i].SavedBytes, out.levers[i].Before
+			out.levers = slices.Delete(out.levers, i, i+1)
+		}
+		out.levers = append(out.levers, r)
+	}
+	return out
 }
 
 func (s *Search) drop(r LeverResult, reason string) {
 	r.Reason, r.Kept, r.Setup = reason, false, Setup{}
-	s.found.Levers = append(s.found.Levers, r)
+	s.dropped = append(s.dropped, r)
+	s.adopt(s.best)
 }
 
 func (s *Search) dropTried(added []LeverResult, t Trial, reason string) {
@@ -632,7 +630,6 @@ func (s *Search) tightenHeap(ctx context.Context) error {
 	}
 	lever := open[0]
 	result := LeverResult{Lever: lever, BoundBytes: s.ledger().bound(lever), Before: s.best.at.Number}
-	before := s.predict(s.best.at)
 	tooSmall := int64(0)
 	for range 3 {
 		next, reason := s.nextHeap(tooSmall)
@@ -641,24 +638,21 @@ func (s *Search) tightenHeap(ctx context.Context) error {
 			break
 		}
 		live := s.live(s.best)
-		added := lever.setup(sizes{heap: next, young: youngFor(next, live)})
-		t, err := s.try(ctx, Attempt{Phase: PhaseLever, Lever: lever.Name, Setup: s.best.setup.plus(added), LimitBytes: s.leverLimit()})
+		result.Setup = lever.setup(sizes{heap: next, young: youngFor(next, live)})
+		t, err := s.try(ctx, Attempt{Phase: PhaseLever, Lever: lever.Name, Setup: s.best.setup.plus(result.Setup), LimitBytes: s.leverLimit()})
 		if err != nil {
 			return err
 		}
-		if reason := s.refuse(t, nil); reason != "" {
-			result.Reason, tooSmall = fmt.Sprintf("with %d MiB: %s", next/mib, reason), next
-			continue
+		if reason = s.unfit(t); reason == "" {
+			reason = s.carry(s.on(s.best, []LeverResult{result}, t))
 		}
-		s.best = point{setup: t.Setup, at: t}
-		result.Kept, result.Setup, result.Trial = true, added, t.Number
+		if reason != "" {
+			result.Trial, result.Reason, tooSmall = t.Number, fmt.Sprintf("with %d MiB: %s", next/mib, reason), next
+		}
 	}
-	if !result.Kept {
+	if !s.uses(lever) {
 		s.drop(result, result.Reason)
-		return nil
 	}
-	result.SavedBytes, result.Reason = before-s.predict(s.best.at), ""
-	s.found.Levers = append(s.found.Levers, result)
 	return nil
 }
 

@@ -204,7 +204,7 @@ type Search struct {
 	// Spare is the share of its speed that the objective leaves the application to lose,
 	// with ample memory as the measure; 0 where it does not look at that.
 	Spare float64
-	// Prefer decides between memory and speed; empty is PreferMemory.
+	// Prefer picks between memory and speed; empty is PreferMemory.
 	Prefer Prefer
 	// ShowFailure asks for a run below the recommendation; Ablation for runs
 	// without each of the levers that were kept, in an order drawn by Seed;
@@ -221,8 +221,13 @@ type Search struct {
 	work trial.Work
 	// unsteady says that the baselines differed.
 	unsteady bool
-	// given is the application as given, best with the levers kept so far.
+	// given is the application as given, best the one that is preferred of those that are
+	// carried.
 	given, best point
+	carried     []point
+	// pulled are the levers of all points that ever were carried, dropped those that are of
+	// none or were left out of the best point when they were tried.
+	pulled, dropped []LeverResult
 	// coming are the levers to be tried together after those that are being
 	// pulled.
 	coming [][]Lever
@@ -263,6 +268,8 @@ type Found struct {
 	// the processors; nil where none was made.
 	Long, Half *Trial
 	Levers     []LeverResult
+	// Frontier is the options that the search picked from, the least memory last.
+	Frontier []FrontierPoint
 	// Trials are all trials in order, confirmations included.
 	Trials []Trial
 	// Confirmations are the fresh runs at LimitBytes.
@@ -320,6 +327,7 @@ func (s *Search) Run(ctx context.Context) (*Found, error) {
 		s.findAsGiven,
 		s.pullLevers,
 		s.tightenHeap,
+		s.choose,
 		s.findLimit,
 		s.narrowAsGiven,
 		s.confirm,
@@ -327,6 +335,7 @@ func (s *Search) Run(ctx context.Context) (*Found, error) {
 		s.ablate,
 		s.sweepHeap,
 		s.priceLevers,
+		s.placeAsGiven,
 	} {
 		if err := step(ctx); err != nil {
 			return &s.found, err
@@ -342,6 +351,10 @@ type point struct {
 	at    Trial // passed
 	// fails is the largest limit known to fail, 0 when none is.
 	fails int64
+	// levers are those that make the setup. unforeseen says that nothing foresaw that those
+	// which were tried with it save memory.
+	levers     []LeverResult
+	unforeseen bool
 }
 
 func (p point) limit() int64 { return p.at.LimitBytes }

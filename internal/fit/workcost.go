@@ -146,20 +146,19 @@ func mean(values []float64) float64 {
 	return sum / float64(max(1, len(values)))
 }
 
-// gains says that a trial's levers are sure to save processor time, and worth it, and
-// that they cost no memory that is worth a trial.
-func (s *Search) gains(t Trial) bool {
-	bound, known := s.costBound(t.Setup, s.best.setup)
-	return known && bound <= 1-leastGain && s.costsMemory(t) < s.worthATrial()
+// gains says that a point is sure to save processor time beside another one, and that it
+// costs no memory that is worth a trial.
+func (s *Search) gains(p, best point) bool {
+	return s.surelyCheaper(p, best, leastGain) && s.costsMemory(p.at, best) < s.worthATrial()
 }
 
-// costsMemory is how much more a trial has of what cannot be dropped than the best point.
+// costsMemory is how much more a trial has of what cannot be dropped than a point.
 // A heap that follows the limit is larger where the trial had the larger limit: that
 // part is not the levers'.
-func (s *Search) costsMemory(t Trial) int64 {
-	more := t.NeededBytes - s.best.at.NeededBytes
-	if !s.heapFixed() && s.best.setup.heapBytes() == 0 && t.Setup.heapBytes() == 0 {
-		more -= max(0, ledgerOf(t, 0).heap()-ledgerOf(s.best.at, 0).heap())
+func (s *Search) costsMemory(t Trial, best point) int64 {
+	more := t.NeededBytes - best.at.NeededBytes
+	if !s.heapFixed() && best.setup.heapBytes() == 0 && t.Setup.heapBytes() == 0 {
+		more -= max(0, ledgerOf(t, 0).heap()-ledgerOf(best.at, 0).heap())
 	}
 	return more
 }

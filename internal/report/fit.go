@@ -21,6 +21,7 @@ func Fit(r *fit.Result) *document.Document {
 	d.Add(fitNeed(r)...)
 	d.Add(fitLevers(r)...)
 	d.Add(fitEffects(r)...)
+	d.Add(fitFrontier(r)...)
 	d.Add(heading("All trials"), trialTable(r, false))
 	for _, f := range fitFigures(r) {
 		d.Add(f)
@@ -62,6 +63,7 @@ func FitPage(r *fit.Result, failure error) *document.Document {
 		d.Add(fitLevers(r)...)
 		d.Add(fitEffects(r)...)
 	}
+	d.Add(fitFrontier(r)...)
 	d.Add(heading("In pictures"))
 	for _, f := range fitFigures(r) {
 		d.Add(f)

@@ -35,13 +35,15 @@ type FitJSON struct {
 	Jar         string `json:"jar"`
 	NoHugePages bool   `json:"noHugePages"`
 	// Archive is the class archive among the options, nil without one.
-	Archive       *archiveJSON `json:"archive"`
-	Baseline      *runJSON     `json:"baseline"`
-	AsGiven       *runJSON     `json:"asGiven"`
-	Recommended   *runJSON     `json:"recommended"`
-	Levers        []leverJSON  `json:"levers"`
-	Trials        []trialJSON  `json:"trials"`
-	Confirmations []trialJSON  `json:"confirmations"`
+	Archive     *archiveJSON `json:"archive"`
+	Baseline    *runJSON     `json:"baseline"`
+	AsGiven     *runJSON     `json:"asGiven"`
+	Recommended *runJSON     `json:"recommended"`
+	Levers      []leverJSON  `json:"levers"`
+	// Frontier is the options that the search picked from, the least memory last.
+	Frontier      []pointJSON `json:"frontier"`
+	Trials        []trialJSON `json:"trials"`
+	Confirmations []trialJSON `json:"confirmations"`
 	// FreshRuns is how many runs were made at the recommended limit to prove it:
 	// the confirmations, and those that were set aside and made again.
 	FreshRuns int `json:"freshRuns"`
@@ -275,6 +277,45 @@ type leverJSON struct {
 	Reason     string   `json:"reason"`
 }
 
+// pointJSON is a fit.FrontierPoint: options that held the objective, and that no other ones of
+// the fit are sure to beat in both memory and cost.
+type pointJSON struct {
+	Options     []string `json:"options"`
+	Env         []string `json:"env"`
+	Jar         string   `json:"jar"`
+	NoHugePages bool     `json:"noHugePages"`
+	// Levers are the names of those that make them; none is as given. Trial is the last with them.
+	Levers []string `json:"levers"`
+	Trial  int      `json:"trial"`
+	// NeededBytes is what they need on the average, and BoundBytes what 99 % of runs need no
+	// more than, as known when the limit was looked for; as given it is the smallest limit
+	// that passed.
+	NeededBytes int64 `json:"neededBytes"`
+	BoundBytes  int64 `json:"boundBytes"`
+	// CostRatio is the processor time of the same work over that as given, CostLow and
+	// CostHigh its bounds with a confidence of 95 % each; absent where trials do not tell.
+	// SpeedRatio is the speed over that as given, which decides then.
+	CostRatio  float64 `json:"costRatio,omitempty"`
+	CostLow    float64 `json:"costLow,omitempty"`
+	CostHigh   float64 `json:"costHigh,omitempty"`
+	SpeedRatio float64 `json:"speedRatio,omitempty"`
+	// PickedBy are the values of --prefer that pick them: memory what needs least, balanced
+	// the least product of needed and cost, throughput what needs least of all that are at
+	// most 3 % slower than the fastest. Recommended says that they are the recommendation.
+	PickedBy    []string `json:"pickedBy"`
+	Recommended bool     `json:"recommended"`
+}
+
+func newPointJSON(p fit.FrontierPoint, r *fit.Result) pointJSON {
+	j := pointJSON{Options: list(p.Setup.Options), Env: list(p.Setup.Env), Jar: p.Setup.Jar, NoHugePages: p.Setup.NoHugePages, Levers: list(p.Levers), Trial: p.Trial,
+		NeededBytes: p.NeededBytes, BoundBytes: p.BoundBytes, CostRatio: p.CostRatio, CostLow: p.CostLow, CostHigh: p.CostHigh, SpeedRatio: p.SpeedRatio,
+		PickedBy: []string{}, Recommended: r.LimitBytes > 0 && p.Setup.Same(r.Setup)}
+	for _, prefer := range p.PickedBy {
+		j.PickedBy = append(j.PickedBy, string(prefer))
+	}
+	return j
+}
+
 type imageJSON struct {
 	Name string   `json:"name"`
 	ID   string   `json:"id"`
@@ -297,7 +338,7 @@ func NewFitJSON(r *fit.Result, failure error) FitJSON {
 	j := FitJSON{
 		Schema: FitSchema, Time: r.Time.UTC(), TookSeconds: r.Took.Seconds(),
 		Options: list(r.Setup.Options), Env: list(r.Setup.Env), Jar: r.Setup.Jar, NoHugePages: r.Setup.NoHugePages,
-		MarginBytes: r.MarginBytes, Seed: c.Seed, Effects: []effectJSON{}, Levers: []leverJSON{}, Trials: trialsJSON(r.Trials), Confirmations: trialsJSON(r.Confirmations), FreshRuns: max(len(r.Confirmations), len(r.FreshRuns())),
+		MarginBytes: r.MarginBytes, Seed: c.Seed, Effects: []effectJSON{}, Levers: []leverJSON{}, Frontier: []pointJSON{}, Trials: trialsJSON(r.Trials), Confirmations: trialsJSON(r.Confirmations), FreshRuns: max(len(r.Confirmations), len(r.FreshRuns())),
 		Command: c.Command.With(), JDK: c.Java.Version, JavaHome: c.Java.Home, Kernel: r.Machine.Kernel, Arch: r.Machine.Arch, Runner: r.RunnerName,
 		Machine: machineJSON{r.Machine.CPUs, r.Machine.MemoryBytes}, Limits: limitsJSON{c.CPUs, c.Cpuset}, SLO: c.SLO.String(), Ready: c.Ready.String(),
 		Load: loadJSON{Generator: c.Load.Generator, Targets: list(c.Load.Targets), Command: list(c.Load.Command), Concurrency: c.Load.Concurrency, Rate: c.Load.Rate,
@@ -344,6 +385,9 @@ func NewFitJSON(r *fit.Result, failure error) FitJSON {
 	}
 	for _, l := range r.Levers {
 		j.Levers = append(j.Levers, newLeverJSON(l))
+	}
+	for _, p := range r.Frontier {
+		j.Frontier = append(j.Frontier, newPointJSON(p, r))
 	}
 	for _, e := range r.Effects() {
 		j.Effects = append(j.Effects, newEffectJSON(e))

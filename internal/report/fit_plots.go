@@ -61,7 +61,7 @@ func figure(title, text string, p plot.Plot, numbers *document.Table) document.F
 func frontierPlot(r *fit.Result) document.Figure {
 	m := measureOf(r)
 	line := plot.Series{Name: "the best that passed", Tone: plot.Main, Line: true, Steps: true}
-	for _, t := range fit.Frontier(r.Trials) {
+	for _, t := range fit.BestPassed(r.Trials) {
 		line.Points = append(line.Points, plot.Point{X: mibs(t.LimitBytes), Y: m.of(t)})
 	}
 	if n := len(line.Points); n > 0 { // what passed with little passes with more
@@ -102,7 +102,7 @@ func frontierPlot(r *fit.Result) document.Figure {
 	if r.Baseline.Number > 0 {
 		c.Rules = append(c.Rules, plot.Rule{At: m.of(r.Baseline), Label: "as given, ample memory", Tone: plot.Other})
 	}
-	return figure("Memory against speed", "Every trial by its limit. "+better+" and to the left is better; a bar through the recommended point spans its fresh runs.", c, frontierTable(r))
+	return figure("Memory against speed", "Every trial by its limit. "+better+" and to the left is better; a bar through the recommended point spans its fresh runs.", c, bestPassedTable(r))
 }
 
 func recommendedPoint(r *fit.Result, m measure) plot.Series {

@@ -114,6 +114,13 @@ func fitResult(t *testing.T) *fit.Result {
 		{Lever: lever("arenas"), Reason: "yours: MALLOC_ARENA_MAX=4"},
 		{Lever: lever("archive"), Setup: fit.Setup{Options: []string{"-XX:SharedArchiveFile=/home/me/fit out/app.jsa"}}, Kept: true, SavedBytes: 58 * MiB, Before: 4, Trial: 5},
 	}
+	r.Frontier = []fit.FrontierPoint{
+		{Trial: 2, NeededBytes: 300 * MiB, BoundBytes: 304 * MiB, CostRatio: 1, CostLow: 1, CostHigh: 1, SpeedRatio: 1},
+		{Setup: serial, Levers: []string{"serial collector, heap by live set"}, Trial: 4, NeededBytes: 228 * MiB, BoundBytes: 240 * MiB, CostRatio: 0.84, CostLow: 0.72, CostHigh: 0.98, SpeedRatio: 1.05,
+			PickedBy: []fit.Prefer{fit.PreferThroughput}},
+		{Setup: full, Levers: []string{"serial collector, heap by live set", "C1 alone", "application class archive"}, Trial: 5, NeededBytes: 160 * MiB, BoundBytes: 172 * MiB,
+			CostRatio: 0.91, CostLow: 0.8, CostHigh: 1.04, SpeedRatio: 1.55, PickedBy: []fit.Prefer{fit.PreferMemory, fit.PreferBalanced}},
+	}
 	r.Peak = &footprint.Footprint{RSSBytes: 150 * MiB, Rows: []footprint.Row{
 		{Owner: footprint.JavaHeap, ResidentBytes: 52 * MiB, How: footprint.Exact}, {Owner: footprint.Malloc, ResidentBytes: 37 * MiB, How: footprint.Layout},
 		{Owner: footprint.MappedFiles, ResidentBytes: 60 * MiB, How: footprint.Exact}, {Owner: footprint.GC}, {Owner: footprint.Unattributed, ResidentBytes: MiB}}}
@@ -187,7 +194,7 @@ func TestFitCommandsPaste(t *testing.T) {
 func TestFitWithoutGain(t *testing.T) {
 	r := fitResult(t)
 	r.Setup, r.Levers, r.Archive, r.TrainOption, r.RaisedFrom, r.FailBelow, r.Peak = fit.Setup{}, nil, "", "", 0, nil, nil
-	r.Config.Load, r.Config.Env = load.Description{}, nil
+	r.Config.Load, r.Config.Env, r.Frontier = load.Description{}, nil, r.Frontier[:1]
 	for _, trials := range [][]fit.Trial{r.Trials, r.Confirmations} {
 		for i := range trials {
 			trials[i].Measured.Load, trials[i].Result, trials[i].Throughput = nil, nil, 0
@@ -224,7 +231,7 @@ func TestFitJSONOfFailure(t *testing.T) {
 	if got["schema"] != FitSchema || got["error"] != "no limit could be confirmed" || got["limitBytes"] != nil || got["asGiven"] != nil {
 		t.Errorf("%v", got)
 	}
-	for _, list := range []string{"options", "env", "levers", "trials", "confirmations", "warnings"} {
+	for _, list := range []string{"options", "env", "levers", "frontier", "trials", "confirmations", "warnings"} {
 		if _, ok := got[list].([]any); !ok {
 			t.Errorf("%s is %v, no list", list, got[list])
 		}
@@ -266,5 +273,36 @@ func TestCostText(t *testing.T) {
 		if got := costText(given, other); got != "" {
 			t.Errorf("%q", got)
 		}
+	}
+}
+
+// Points are named by what they add to those above them.
+func TestFrontierNames(t *testing.T) {
+	point := func(trial int, options []string, levers ...string) fit.FrontierPoint {
+		return fit.FrontierPoint{Setup: fit.Setup{Options: options}, Levers: levers, Trial: trial, SpeedRatio: 0.5}
+	}
+	r := &fit.Result{Found: fit.Found{Frontier: []fit.FrontierPoint{
+		point(3, nil), point(5, []string{"-Xmx9m"}, "a", "b"), point(6, nil, "c"), point(7, []string{"-Xmx8m"}, "a", "b", "d"), point(8, []string{"-Xmx7m"}, "a", "b", "d"),
+	}}}
+	r.Frontier[1].PickedBy = fit.Preferences
+	for i, want := range []string{"as given", "a, b (-Xmx9m)", "c", "as 5, and d (-Xmx8m)", "as 7, another heap (-Xmx7m)"} {
+		if got := pointName(r.Frontier[:i], r.Frontier[i]); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	var b bytes.Buffer
+	d := &document.Document{}
+	d.Add(fitFrontier(r)...)
+	if err := document.WriteText(&b, d, document.Style{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"speed", "× 0.50", "whatever is preferred"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %q in\n%s", want, b.String())
+		}
+	}
+	r.Frontier = r.Frontier[:1]
+	if fitFrontier(r) != nil {
+		t.Error("a choice of one")
 	}
 }

@@ -87,11 +87,11 @@ func durationCell(d time.Duration) document.Cell {
 
 func bytesCell(n int64) document.Cell { return document.Number(Limit(n), float64(n)) }
 
-// frontierTable is the trials between which a preference chooses; nil where
-// there is no choice.
-func frontierTable(r *fit.Result) *document.Table {
+// bestPassedTable is the trials that no other one beats in both limit and speed; nil where
+// there is just one.
+func bestPassedTable(r *fit.Result) *document.Table {
 	t := document.Table{Columns: document.Columns(">limit", ">req/s", ">p99", ">"+waitedFor(r), ">#")}
-	for _, trial := range fit.Frontier(r.Trials) {
+	for _, trial := range fit.BestPassed(r.Trials) {
 		t.Row(document.Cells(append(comparisonRow("", trial)[1:], fmt.Sprint(trial.Number))...)...)
 	}
 	if len(t.Rows) < 2 {
