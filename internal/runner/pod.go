@@ -54,6 +54,8 @@ func InstallInPod() error {
 type Pod struct {
 	NoArchives // its methods stand above those of the host
 	wholeMachine
+	// Volume is where the containers of the pod have what class archives there are.
+	Volume
 	proc linux.FS
 	gate *gatehouse
 
@@ -73,7 +75,7 @@ func NewPod() (*Pod, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: socket of the pod: %w", ErrUnavailable, err)
 	}
-	return &Pod{proc: linux.NewFS("/proc"), gate: &gatehouse{listener: l, address: podSocket}}, nil
+	return &Pod{Volume: Volume{InImage}, proc: linux.NewFS("/proc"), gate: &gatehouse{listener: l, address: podSocket}}, nil
 }
 
 // Close listens no longer.

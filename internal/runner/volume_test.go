@@ -1,0 +1,88 @@
+package runner_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"golang.org/x/sys/unix"
+
+	"tare.dev/tare/internal/runner"
+)
+
+func TestVolumePut(t *testing.T) {
+	v := runner.Volume{Dir: t.TempDir()}
+	file := filepath.Join(v.Dir, "app.jsa")
+	defer unix.Umask(unix.Umask(0o077)) // whatever the agent's is
+	broken := errors.New("broken off")
+	if err := v.Put(t.Context(), file, io.MultiReader(strings.NewReader("half"), iotest.ErrReader(broken))); !errors.Is(err, broken) {
+		t.Errorf("broken off: %v", err)
+	}
+	if _, err := os.Lstat(file); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("half of it is left: %v", err)
+	}
+	if err := v.Put(t.Context(), file, strings.NewReader("archive")); err != nil {
+		t.Fatal(err)
+	}
+	st, err := os.Stat(file)
+	text, readErr := os.ReadFile(file)
+	if err != nil || readErr != nil || st.Mode() != 0o644 || string(text) != "archive" {
+		t.Errorf("%v, %q, %v, %v", st.Mode(), text, err, readErr)
+	}
+	if err := v.Put(t.Context(), file, strings.NewReader("another")); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("over another: %v", err)
+	}
+	// What the application left in its place is not followed.
+	elsewhere := filepath.Join(t.TempDir(), "elsewhere")
+	if err := os.Symlink(elsewhere, filepath.Join(v.Dir, "app.aot")); err != nil {
+		t.Fatal(err)
+	}
+	if err := v.Put(t.Context(), filepath.Join(v.Dir, "app.aot"), strings.NewReader("x")); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("by a link: %v", err)
+	}
+	if _, err := os.Lstat(elsewhere); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a link was followed: %v", err)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := v.Put(ended, filepath.Join(v.Dir, "late"), strings.NewReader("x")); !errors.Is(err, context.Canceled) {
+		t.Errorf("after the end: %v", err)
+	}
+}
+
+func TestVolumeTake(t *testing.T) {
+	v := runner.Volume{Dir: t.TempDir()}
+	secret := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(secret, []byte("secret"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, make := range map[string]func(string) error{
+		"link": func(f string) error { return os.Symlink(secret, f) }, "folder": func(f string) error { return os.Mkdir(f, 0o755) },
+		"pipe": func(f string) error { return unix.Mkfifo(f, 0o600) }, "socket": func(f string) error { return unix.Mknod(f, unix.S_IFSOCK|0o600, 0) },
+	} {
+		file := filepath.Join(v.Dir, name)
+		if err := make(file); err != nil {
+			t.Fatal(err)
+		}
+		if f, err := v.Take(t.Context(), file); !errors.Is(err, runner.ErrNotWritten) || f != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := v.Take(t.Context(), filepath.Join(v.Dir, "none")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("none: %v", err)
+	}
+	for _, name := range []string{secret, filepath.Join(v.Dir, "..", filepath.Base(filepath.Dir(secret)), "secret"), v.Dir, v.Dir + "/..", "secret", ""} {
+		if _, err := v.Take(t.Context(), name); err == nil {
+			t.Errorf("%s was taken from outside", name)
+		}
+	}
+	if _, err := (runner.Volume{}).Take(t.Context(), secret); err == nil {
+		t.Error("there is no volume, but a file was taken")
+	}
+}
