@@ -15,6 +15,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"tare.dev/tare/internal/footprint"
 	"tare.dev/tare/internal/kube"
 	"tare.dev/tare/internal/kubeapi"
 	"tare.dev/tare/internal/load"
@@ -80,6 +81,7 @@ func TestCluster(t *testing.T) {
 	c, tare := start(t)
 	t.Run("process", func(t *testing.T) { testProcess(t, c) })
 	t.Run("trial", func(t *testing.T) { testTrial(t, c) })
+	t.Run("archive", func(t *testing.T) { testArchive(t, c) })
 	t.Run("agent killed", func(t *testing.T) { testAgentKilled(t, c) })
 	t.Run("server away", func(t *testing.T) { testServerAway(t, c) })
 	t.Run("killed", func(t *testing.T) { testKilled(t, c) })
@@ -89,6 +91,25 @@ func TestCluster(t *testing.T) {
 	t.Run("fit", func(t *testing.T) { testFit(t, c, tare) })
 	t.Run("kill -9", func(t *testing.T) { testKilledFit(t, c, tare) })
 	c.Until(t, "", "get", "jobs,pods,secrets", "-o", "name")
+	noVolumes(t, c)
+}
+
+// volumes are the volumes for archives that the node has.
+func volumes(c *cluster.Cluster) []string {
+	kubelet := filepath.Join(filepath.Dir(filepath.Dir(c.Kubeconfig)), "kubelet")
+	found, _ := filepath.Glob(filepath.Join(kubelet, "pods", "*", "volumes", "*", "tare-archives")) // the pattern is well-formed
+	return found
+}
+
+// noVolumes waits until the node has none.
+func noVolumes(t *testing.T, c *cluster.Cluster) {
+	t.Helper()
+	polltest.UntilNil(t, func() error {
+		if left := volumes(c); len(left) > 0 {
+			return fmt.Errorf("left: %v", left)
+		}
+		return nil
+	})
 }
 
 // fitOf is a short fit of the demo service in the cluster.
@@ -126,6 +147,12 @@ func testKilledFit(t *testing.T, c *cluster.Cluster, tare string) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	polltest.UntilNil(t, func() error { // the pod that is asked for Java has none
+		if len(volumes(c)) == 0 {
+			return errors.New("no trial has a volume yet")
+		}
+		return nil
+	})
 	c.Until(t, "Running", "get", "pods", "-l", "dev.tare/role=trial", "-o", "jsonpath={.items[*].status.phase}")
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
@@ -206,6 +233,61 @@ func testTrial(t *testing.T, c *cluster.Cluster) {
 	if text, err := os.ReadFile(s.LogFile); err != nil || !strings.Contains(string(text), "listening on") {
 		t.Errorf("log %q, %v", text, err)
 	}
+}
+
+// An archive that a trial trained in its pod, by a JDK of the image and as a user of its
+// own, is used by the next one in another pod, which pays for its pages; it goes with the
+// pods.
+func testArchive(t *testing.T, c *cluster.Cluster) {
+	r := open(t, c, func(x *kube.Template) {
+		user := int64(1234)
+		x.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{RunAsUser: &user}
+	})
+	a, err := r.MakeArchives(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	file := filepath.Join(a.Dir(), "app.jsa")
+	writes, err := r.OpenTraining(t.Context(), file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	training := sysinfo(t, 300*mib, "-Xmx32m", "-XX:ArchiveClassesAtExit="+writes)
+	training.StopGrace = 60e9
+	if res, err := trial.Run(t.Context(), r, training); err != nil || !res.Passed() {
+		t.Fatalf("training: %+v, %v", res, err)
+	}
+	if err := r.TakeTrained(t.Context(), file); err != nil {
+		t.Fatal(err)
+	}
+	made, err := r.File(t.Context(), file)
+	if err != nil || made.Bytes < mib {
+		t.Fatalf("%+v, %v", made, err)
+	}
+	with := sysinfo(t, 200*mib, "-Xmx32m", "-XX:SharedArchiveFile=/tare/app.jsa", "-Xshare:on")
+	with.Files = []string{"/app.jar", "/tare/app.jsa"}
+	res, err := trial.Run(t.Context(), r, with)
+	if err != nil || !res.Passed() || res.End == nil {
+		t.Fatalf("with the archive: %+v, %v", res, err)
+	}
+	if !maps(res.End, "app.jsa") {
+		t.Errorf("the JVM does not use it: %+v", res.End.Rows)
+	}
+	if res.UnpaidBytes > made.Bytes/2 {
+		t.Errorf("%d bytes are not charged to the application, of an archive of %d", res.UnpaidBytes, made.Bytes)
+	}
+	noVolumes(t, c)
+}
+
+// maps says that a JVM has a file mapped.
+func maps(f *footprint.Footprint, name string) bool {
+	return slices.ContainsFunc(f.Rows, func(r footprint.Row) bool {
+		return slices.ContainsFunc(r.Children, func(c footprint.Child) bool {
+			file, ok := footprint.FileOfPart(c.ID)
+			return ok && file == name
+		})
+	})
 }
 
 // A trial whose agent is killed is made anew in another pod, and the application of the

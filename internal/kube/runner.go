@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"net/url"
 	"os"
@@ -31,7 +32,7 @@ import (
 // nobody asks for, its job is removed a minute after its end, and the next Sweep removes
 // the Secret.
 type Runner struct {
-	runner.NoArchives
+	runner.ImageArchives
 	client   *kubeapi.Client
 	template Template
 	fit      string
@@ -47,6 +48,11 @@ type Runner struct {
 	// machine and available are what the agent of the last process said.
 	machine   *runner.Machine
 	available int64
+
+	// training is the file that the next trial is to train, "" for none; untrained is why
+	// it did not.
+	training  string
+	untrained error
 }
 
 var (
@@ -231,7 +237,7 @@ func (r *Runner) open(ctx context.Context, limits runner.Limits) (_ *inPod, err 
 	if limits.Cpuset != "" {
 		return nil, errors.New("--cpuset: a pod cannot name its processors: give --cpus")
 	}
-	job := r.template.job(r.owner, r.fit, r.owner.Name, r.Node(), limits)
+	job := r.template.job(r.owner, r.fit, r.owner.Name, r.Node(), limits, r.Shared() != "")
 	tries := 0
 	if err := insist(ctx, func() error {
 		tries++
@@ -348,7 +354,13 @@ func (r *Runner) trialOnce(ctx context.Context, s trial.Spec) (res *trial.Result
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, p.close()) }()
-	return p.trial(ctx, s, log)
+	if err := p.put(ctx, s.Files); err != nil {
+		return nil, err
+	}
+	if res, err = p.trial(ctx, s, log); err != nil {
+		return nil, err
+	}
+	return res, p.fetch(ctx)
 }
 
 // trial makes the trial, whatever becomes of the connection meanwhile.
@@ -360,22 +372,34 @@ func (p *inPod) trial(ctx context.Context, s trial.Spec, log io.Writer) (*trial.
 	if err != nil {
 		return nil, err
 	}
-	stage, away := s.Stage, time.Time{}
+	var res *trial.Result
+	err = p.persist(ctx, t.Known, func() (err error) {
+		res, err = t.Follow(ctx, p.client, s.Stage, log)
+		return err
+	})
+	return res, err
+}
+
+// persist asks the agent until it answers, whatever becomes of the connection meanwhile.
+// Known changes where there is something new before the answer.
+func (p *inPod) persist(ctx context.Context, known func() string, ask func() error) error {
+	var away time.Time
 	for {
-		before := t.Known()
-		res, err := t.Follow(ctx, p.client, stage, log)
-		if err == nil || errors.Is(err, remote.ErrTrial) || ctx.Err() != nil || errors.Is(err, os.ErrClosed) {
-			return res, err
+		before := known()
+		err := ask()
+		here := (*fs.PathError)(nil) // of a file of this machine
+		if err == nil || errors.Is(err, remote.ErrTrial) || remote.Answered(err) || errors.As(err, &here) || ctx.Err() != nil {
+			return err
 		}
-		if away.IsZero() || t.Known() != before {
+		if away.IsZero() || known() != before {
 			away = time.Now()
 		}
 		if time.Since(away) > awayTime {
-			return nil, fmt.Errorf("%w: it cannot be reached for %s: %w", errLost, awayTime, err)
+			return fmt.Errorf("%w: it cannot be reached for %s: %w", errLost, awayTime, err)
 		}
 		p.disconnect()
 		if err := p.connect(ctx, awayTime-time.Since(away)); err != nil {
-			return nil, err
+			return err
 		}
 	}
 }
@@ -418,6 +442,9 @@ func (r *Runner) Start(ctx context.Context, s runner.Spec) (runner.Process, erro
 		return nil, err
 	}
 	if err := r.describe(ctx, p.client); err != nil {
+		return nil, errors.Join(err, p.close())
+	}
+	if err := p.put(ctx, s.Cold.Files); err != nil {
 		return nil, errors.Join(err, p.close())
 	}
 	process, err := p.client.Start(ctx, s)

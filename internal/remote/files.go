@@ -238,7 +238,8 @@ func (c *Client) Take(ctx context.Context, name string, into io.Writer) error {
 }
 
 // Answered says of an error that it is what the agent answered: to ask again is of no use.
+// What an agent says that ends meanwhile is no answer.
 func Answered(err error) bool {
 	var answer *remoteError
-	return errors.As(err, &answer)
+	return errors.As(err, &answer) && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
 }
