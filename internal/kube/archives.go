@@ -1,27 +1,32 @@
 package kube
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"net/url"
 	"os"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"tare.dev/tare/internal/linux"
 	"tare.dev/tare/internal/remote"
 	"tare.dev/tare/internal/runner"
 )
 
-// The archives of a fit are in a folder of this machine. The pod of a trial has a volume
-// at runner.InImage, which is as old as the pod and goes with it: its agent puts there what
-// the trial needs, before the application starts, and gives what a training run wrote, when
-// the application has ended.
+// Archives and extracted jars of a fit are in a folder of this machine. The pod of a trial
+// has a volume at runner.InImage, which is as old as the pod and goes with it: its agent
+// puts there what the trial needs, before the application starts, and gives what a training
+// run wrote, when the application has ended.
 
 const archivesName = "tare-archives"
 
@@ -76,9 +81,65 @@ func (r *Runner) TakeTrained(ctx context.Context, _ string) error {
 	return err
 }
 
-// Extract cannot be done: what an image holds is not known before a pod is there.
-func (r *Runner) Extract(_ context.Context, jar, _ string) (string, error) {
-	return "", fmt.Errorf("jar %s: %w", jar, runner.ErrNoArchives)
+// nested is the application's jar where it holds jars: as its command names it, where it
+// is in the image, and the time that a copy of it gets. here is that copy, "" for none yet.
+type nested struct {
+	jar, from string
+	changed   time.Time
+	here      string
+}
+
+// Nested tells the runner that the application's jar holds jars. From is where it is in
+// the image, links resolved; its copies get the time changed.
+func (r *Runner) Nested(jar, from string, changed time.Time) {
+	r.nested = nested{jar: jar, from: from, changed: changed}
+}
+
+// Extract copies the application's jar out of a pod, and takes it apart on this machine;
+// the agents of later pods do so there.
+func (r *Runner) Extract(ctx context.Context, jar, dir string) (string, error) {
+	if jar == "" || jar != r.nested.jar || filepath.Dir(dir) != r.Shared() {
+		return "", fmt.Errorf("jar %s: %w", jar, runner.ErrNoArchives)
+	}
+	if r.nested.here == "" {
+		if err := r.copyOut(ctx); err != nil {
+			return "", fmt.Errorf("jar %s: %w", jar, err)
+		}
+	}
+	return runner.ThisHost().Extract(ctx, r.nested.here, dir)
+}
+
+const (
+	copyMemory = 512 << 20
+	maxSaid    = 4 << 10
+)
+
+// copyOut has the application's container put its jar into the volume, with no more
+// rights than the application has, and copies it from there.
+func (r *Runner) copyOut(ctx context.Context) (err error) {
+	if r.scratch, err = os.MkdirTemp("", "tare-jar-"); err != nil {
+		return err
+	}
+	var said bytes.Buffer
+	process, err := r.start(ctx, runner.Spec{Args: runner.PodCopy(r.nested.from), Stdout: io.Discard, Stderr: &said, Limits: runner.Limits{MemoryBytes: copyMemory}})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, process.Close()) }()
+	select {
+	case <-process.Done():
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if e := process.Exit(); e != (runner.Exit{}) {
+		return fmt.Errorf("it cannot be copied: exit code %d: %s", e.Code, linux.PrintableName(strings.TrimSpace(string(said.Bytes()[:min(said.Len(), maxSaid)]))))
+	}
+	here := filepath.Join(r.scratch, filepath.Base(r.nested.from))
+	if err := process.pod.take(ctx, here); err != nil {
+		return err
+	}
+	r.nested.here = here
+	return os.Chtimes(here, r.nested.changed, r.nested.changed)
 }
 
 // put gives the pod what there is of the files that its trial starts from.
@@ -88,23 +149,46 @@ func (p *inPod) put(ctx context.Context, files []string) error {
 		if !ok || p.runner.Shared() == "" {
 			continue // it is in the image
 		}
-		f, err := os.Open(filepath.Join(p.runner.Shared(), base))
-		if errors.Is(err, fs.ErrNotExist) {
+		here := filepath.Join(p.runner.Shared(), base)
+		st, err := os.Stat(here)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
 			continue // the JVM will say so
-		}
-		if err != nil {
+		case err != nil:
 			return err
+		case st.IsDir():
+			err = p.putExtracted(ctx, name)
+		default:
+			err = p.putFile(ctx, name, here)
 		}
-		err = p.client.Put(ctx, name, f)
-		f.Close()
-		if err != nil && !remote.Answered(err) && ctx.Err() == nil {
+		if away := (*url.Error)(nil); errors.As(err, &away) && ctx.Err() == nil {
 			return fmt.Errorf("%w: %w", errLost, err)
 		}
 		if err != nil {
-			return fmt.Errorf("class archive for pod %s: %w", p.pod, err)
+			return fmt.Errorf("%s for pod %s: %w", name, p.pod, err)
 		}
 	}
 	return nil
+}
+
+func (p *inPod) putFile(ctx context.Context, name, here string) error {
+	f, err := os.Open(here)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return p.client.Put(ctx, name, f)
+}
+
+// putExtracted has the agent make a folder of extracted jars as there is one here: it is
+// of the same jar, with the same time.
+func (p *inPod) putExtracted(ctx context.Context, dir string) error {
+	jar := path.Join(runner.InImage, filepath.Base(p.runner.nested.here))
+	if err := p.putFile(ctx, jar, p.runner.nested.here); err != nil {
+		return err
+	}
+	_, err := p.client.Extract(ctx, jar, dir)
+	return err
 }
 
 // fetch fetches what the trial was to train.

@@ -10,12 +10,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"tare.dev/tare/internal/remote"
 	"tare.dev/tare/internal/runner"
+	"tare.dev/tare/internal/testkit/bootjartest"
+	"tare.dev/tare/internal/testkit/jvmtest"
 	"tare.dev/tare/internal/testkit/runnertest"
 )
 
@@ -43,12 +46,16 @@ func (v volumeOf) path(name string) string {
 	return filepath.Join(v.here.Dir, strings.TrimPrefix(name, runner.InImage))
 }
 
-func (v volumeOf) Put(ctx context.Context, name string, content io.Reader) error {
-	return v.here.Put(ctx, v.path(name), content)
+func (v volumeOf) Put(ctx context.Context, name string, changed time.Time, content io.Reader) error {
+	return v.here.Put(ctx, v.path(name), changed, content)
 }
 
 func (v volumeOf) Take(ctx context.Context, name string) (*os.File, error) {
 	return v.here.Take(ctx, v.path(name))
+}
+
+func (v volumeOf) Extract(ctx context.Context, jar, dir string) (string, error) {
+	return v.here.TakeApart(ctx, v.path(jar), v.path(dir))
 }
 
 // inPodOf is a pod of a runner, the agent of which is in this process.
@@ -138,6 +145,45 @@ func TestPut(t *testing.T) {
 	}
 	if err := p.put(t.Context(), []string{"/tare/app.jsa"}); err == nil || errors.Is(err, errLost) {
 		t.Errorf("an agent that refuses is not lost: %v", err)
+	}
+}
+
+// A pod has the jars that were extracted here, with their time.
+func TestPutExtracted(t *testing.T) {
+	r := runnerOf()
+	p, volume := inPodOf(t, r)
+	a, err := r.MakeArchives(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	if _, err := r.Extract(t.Context(), "/app.jar", filepath.Join(a.Dir(), "extracted")); !errors.Is(err, runner.ErrNoArchives) {
+		t.Errorf("a jar that is not known to hold jars: %v", err)
+	}
+	when := time.Date(2020, 2, 3, 4, 5, 6, 0, time.UTC)
+	r.Nested("/app.jar", "/opt/shop.jar", when)
+	if f, err := r.File(t.Context(), "/app.jar"); err != nil || !f.NestedJars {
+		t.Errorf("%+v, %v", f, err)
+	}
+	r.nested.here = filepath.Join(t.TempDir(), "shop.jar") // as if copied from a pod
+	bootjartest.Write(t, r.nested.here, jvmtest.Jar(t, "sysinfo.jar"), nil)
+	if err := os.Chtimes(r.nested.here, when, when); err != nil {
+		t.Fatal(err)
+	}
+	jar, err := r.Extract(t.Context(), "/app.jar", filepath.Join(a.Dir(), "extracted"))
+	if err != nil || jar != filepath.Join(a.Dir(), "extracted", "shop.jar") {
+		t.Fatal(jar, err)
+	}
+	if err := p.put(t.Context(), []string{"/tare/extracted"}); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"shop.jar", "lib/a service.jar"} {
+		here, err := os.ReadFile(filepath.Join(a.Dir(), "extracted", name))
+		there, thereErr := os.ReadFile(filepath.Join(volume, "extracted", name))
+		st, statErr := os.Stat(filepath.Join(volume, "extracted", name))
+		if err := errors.Join(err, thereErr, statErr); err != nil || !bytes.Equal(here, there) || !st.ModTime().Equal(when) {
+			t.Errorf("%s: %d bytes here, %d there, %v, %v", name, len(here), len(there), st, err)
+		}
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -21,6 +22,7 @@ import (
 	"tare.dev/tare/internal/load"
 	"tare.dev/tare/internal/runner"
 	"tare.dev/tare/internal/testkit/alone"
+	"tare.dev/tare/internal/testkit/bootjartest"
 	"tare.dev/tare/internal/testkit/cluster"
 	"tare.dev/tare/internal/testkit/jvmtest"
 	"tare.dev/tare/internal/testkit/polltest"
@@ -44,8 +46,10 @@ func start(t *testing.T) (c *cluster.Cluster, tare string) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
+	nested := filepath.Join(t.TempDir(), "nested.jar")
+	bootjartest.Write(t, nested, jvmtest.Jar(t, "sysinfo.jar"), nil)
 	c = cluster.Start(t, cluster.Image{Name: agentImage, Entrypoint: []string{"/usr/bin/tare"}, Files: map[string]string{"/usr/bin/tare": tare}},
-		cluster.Image{Name: appImage, Files: map[string]string{"/jdk": jvmtest.Home(t, 17), "/app.jar": jvmtest.Jar(t, "sysinfo.jar"), "/bin/sh": "/bin/dash", "/bin/tail": "/usr/bin/tail"}})
+		cluster.Image{Name: appImage, Files: map[string]string{"/jdk": jvmtest.Home(t, 17), "/app.jar": jvmtest.Jar(t, "sysinfo.jar"), "/nested.jar": nested, "/bin/sh": "/bin/dash", "/bin/tail": "/usr/bin/tail"}})
 	return c, tare
 }
 
@@ -235,9 +239,9 @@ func testTrial(t *testing.T, c *cluster.Cluster) {
 	}
 }
 
-// An archive that a trial trained in its pod, by a JDK of the image and as a user of its
-// own, is used by the next one in another pod, which pays for its pages; it goes with the
-// pods.
+// The jar of the image is extracted. An archive of its classes, that a trial trained in
+// its pod by a JDK of the image and as a user of its own, is used by the next one in another
+// pod, which pays for its pages. All of it goes with the pods.
 func testArchive(t *testing.T, c *cluster.Cluster) {
 	r := open(t, c, func(x *kube.Template) {
 		user := int64(1234)
@@ -248,12 +252,23 @@ func testArchive(t *testing.T, c *cluster.Cluster) {
 		t.Fatal(err)
 	}
 	defer a.Close()
+	r.Nested("/nested.jar", "/nested.jar", time.Unix(1<<30, 0))
+	jar, err := r.Extract(t.Context(), "/nested.jar", filepath.Join(a.Dir(), "extracted"))
+	if err != nil || jar != filepath.Join(a.Dir(), "extracted", "nested.jar") {
+		t.Fatal(jar, err)
+	}
+	extracted := func(limit int64, options ...string) trial.Spec {
+		s := sysinfo(t, limit, append(options, "-Xmx32m")...)
+		s.Args[len(s.Args)-3] = "/tare/extracted/nested.jar"
+		s.Files = []string{"/tare/extracted", "/tare/app.jsa"}
+		return s
+	}
 	file := filepath.Join(a.Dir(), "app.jsa")
 	writes, err := r.OpenTraining(t.Context(), file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	training := sysinfo(t, 300*mib, "-Xmx32m", "-XX:ArchiveClassesAtExit="+writes)
+	training := extracted(300*mib, "-XX:ArchiveClassesAtExit="+writes)
 	training.StopGrace = 60e9
 	if res, err := trial.Run(t.Context(), r, training); err != nil || !res.Passed() {
 		t.Fatalf("training: %+v, %v", res, err)
@@ -265,9 +280,7 @@ func testArchive(t *testing.T, c *cluster.Cluster) {
 	if err != nil || made.Bytes < mib {
 		t.Fatalf("%+v, %v", made, err)
 	}
-	with := sysinfo(t, 200*mib, "-Xmx32m", "-XX:SharedArchiveFile=/tare/app.jsa", "-Xshare:on")
-	with.Files = []string{"/app.jar", "/tare/app.jsa"}
-	res, err := trial.Run(t.Context(), r, with)
+	res, err := trial.Run(t.Context(), r, extracted(200*mib, "-XX:SharedArchiveFile=/tare/app.jsa", "-Xshare:on"))
 	if err != nil || !res.Passed() || res.End == nil {
 		t.Fatalf("with the archive: %+v, %v", res, err)
 	}

@@ -53,6 +53,9 @@ type Runner struct {
 	// it did not.
 	training  string
 	untrained error
+	// nested is the application's jar, scratch the folder of this machine with its copy.
+	nested  nested
+	scratch string
 }
 
 var (
@@ -163,10 +166,14 @@ func jobPath(c *kubeapi.Client, name string) string {
 // removeTime is how long a removal may take at the end.
 const removeTime = 30 * time.Second
 
-// Close removes all that was made.
+// Close removes all that was made, but for the folder of archives.
 func (r *Runner) Close() error {
 	r.stop()
-	return r.remove(secretPath(r.client, r.owner.Name))
+	err := r.remove(secretPath(r.client, r.owner.Name))
+	if r.scratch != "" {
+		err = errors.Join(err, os.RemoveAll(r.scratch))
+	}
+	return err
 }
 
 // remove removes an object, and waits where the API server is away.
@@ -437,6 +444,14 @@ func (discard) Close() error                { return nil }
 
 // Start starts a process in a pod of its own.
 func (r *Runner) Start(ctx context.Context, s runner.Spec) (runner.Process, error) {
+	p, err := r.start(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+func (r *Runner) start(ctx context.Context, s runner.Spec) (*podProcess, error) {
 	p, err := r.open(ctx, s.Limits)
 	if err != nil {
 		return nil, err

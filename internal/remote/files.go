@@ -21,7 +21,7 @@ import (
 // volume is a Runner to whose processes a client gives files, and takes files that they
 // wrote: a runner.Volume.
 type volume interface {
-	Put(ctx context.Context, name string, content io.Reader) error
+	Put(ctx context.Context, name string, changed time.Time, content io.Reader) error
 	Take(ctx context.Context, name string) (*os.File, error)
 }
 
@@ -34,12 +34,13 @@ const (
 	maxHead = 64 << 10
 )
 
-// head is the line before the content of a file; Digest is its SHA-256 in hexadecimal
-// digits.
+// head is the line before the content of a file; Changed is when it last was, Digest its
+// SHA-256 in hexadecimal digits.
 type head struct {
-	Name   string `json:",omitempty"`
-	Bytes  int64
-	Digest string
+	Name    string
+	Changed time.Time
+	Bytes   int64
+	Digest  string
 }
 
 // headOf reads a file for its head, and goes back to its beginning.
@@ -56,7 +57,7 @@ func headOf(name string, f *os.File) (head, error) {
 	if err == nil {
 		_, err = f.Seek(0, io.SeekStart)
 	}
-	return head{name, n, hex.EncodeToString(sum.Sum(nil))}, err
+	return head{name, st.ModTime(), n, hex.EncodeToString(sum.Sum(nil))}, err
 }
 
 // framed is a line and then the content of a file.
@@ -137,16 +138,13 @@ func (s *Server) handleFiles() {
 		}
 		ctx, cancel := inTime(w, r)
 		defer cancel()
-		f, h, err := open(ctx, v, in.Name)
+		body, err := take(ctx, v, in.Name)
 		if err != nil {
 			_ = json.NewEncoder(w).Encode(answer[head]{Error: failureOf(err)})
 			return
 		}
-		defer f.Close()
-		if body, size, err := framed(answer[head]{Result: h}, f, h.Bytes); err == nil {
-			w.Header().Set("Content-Length", fmt.Sprint(size))
-			_, _ = io.Copy(w, body) // the client sees what is missing
-		}
+		defer body.Close()
+		_, _ = io.Copy(w, body) // the client sees what is missing
 	})
 }
 
@@ -168,23 +166,30 @@ func put(ctx context.Context, v volume, body io.Reader) error {
 	if err != nil {
 		return err
 	}
-	return v.Put(ctx, h.Name, content)
+	return v.Put(ctx, h.Name, h.Changed, content)
 }
 
-func open(ctx context.Context, v volume, name string) (*os.File, head, error) {
+// take is a file as it is sent.
+func take(ctx context.Context, v volume, name string) (io.ReadCloser, error) {
 	f, err := v.Take(ctx, name)
 	if err != nil {
-		return nil, head{}, err
+		return nil, err
 	}
 	h, err := headOf(name, f)
-	if err != nil {
-		return nil, h, errors.Join(err, f.Close())
+	if err == nil {
+		var body io.Reader
+		if body, _, err = framed(answer[head]{Result: h}, f, h.Bytes); err == nil {
+			return struct {
+				io.Reader
+				io.Closer
+			}{body, f}, nil
+		}
 	}
-	return f, h, nil
+	return nil, errors.Join(err, f.Close())
 }
 
 // Put gives processes where the agent is a file, of MaxFile at most, under a name that is
-// free there. The agent checks that it has all of it.
+// free there, with the time of its last change. The agent checks that it has all of it.
 func (c *Client) Put(ctx context.Context, name string, file *os.File) error {
 	ctx, cancel := context.WithTimeout(ctx, transferTime)
 	defer cancel()

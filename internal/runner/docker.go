@@ -51,9 +51,9 @@ type DockerOptions struct {
 type Docker struct {
 	wholeMachine
 	ImageArchives // its methods stand above those of the host
-	engine *docker.Engine
-	image  docker.Image
-	binds  []docker.Bind
+	engine        *docker.Engine
+	image         docker.Image
+	binds         []docker.Bind
 	// copies are files of the image, by what processes call them, and what CopyOut made
 	// of them in the folder scratch.
 	copies  map[string]string

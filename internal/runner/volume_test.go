@@ -10,32 +10,35 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"tare.dev/tare/internal/runner"
+	"tare.dev/tare/internal/testkit/bootjartest"
+	"tare.dev/tare/internal/testkit/jvmtest"
 )
 
 func TestVolumePut(t *testing.T) {
 	v := runner.Volume{Dir: t.TempDir()}
 	file := filepath.Join(v.Dir, "app.jsa")
 	defer unix.Umask(unix.Umask(0o077)) // whatever the agent's is
-	broken := errors.New("broken off")
-	if err := v.Put(t.Context(), file, io.MultiReader(strings.NewReader("half"), iotest.ErrReader(broken))); !errors.Is(err, broken) {
+	broken, when := errors.New("broken off"), time.Date(2020, 2, 3, 4, 5, 6, 0, time.UTC)
+	if err := v.Put(t.Context(), file, when, io.MultiReader(strings.NewReader("half"), iotest.ErrReader(broken))); !errors.Is(err, broken) {
 		t.Errorf("broken off: %v", err)
 	}
 	if _, err := os.Lstat(file); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("half of it is left: %v", err)
 	}
-	if err := v.Put(t.Context(), file, strings.NewReader("archive")); err != nil {
+	if err := v.Put(t.Context(), file, when, strings.NewReader("archive")); err != nil {
 		t.Fatal(err)
 	}
 	st, err := os.Stat(file)
 	text, readErr := os.ReadFile(file)
-	if err != nil || readErr != nil || st.Mode() != 0o644 || string(text) != "archive" {
+	if err != nil || readErr != nil || st.Mode() != 0o644 || !st.ModTime().Equal(when) || string(text) != "archive" {
 		t.Errorf("%v, %q, %v, %v", st.Mode(), text, err, readErr)
 	}
-	if err := v.Put(t.Context(), file, strings.NewReader("another")); !errors.Is(err, fs.ErrExist) {
+	if err := v.Put(t.Context(), file, when, strings.NewReader("another")); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("over another: %v", err)
 	}
 	// What the application left in its place is not followed.
@@ -43,7 +46,7 @@ func TestVolumePut(t *testing.T) {
 	if err := os.Symlink(elsewhere, filepath.Join(v.Dir, "app.aot")); err != nil {
 		t.Fatal(err)
 	}
-	if err := v.Put(t.Context(), filepath.Join(v.Dir, "app.aot"), strings.NewReader("x")); !errors.Is(err, fs.ErrExist) {
+	if err := v.Put(t.Context(), filepath.Join(v.Dir, "app.aot"), when, strings.NewReader("x")); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("by a link: %v", err)
 	}
 	if _, err := os.Lstat(elsewhere); !errors.Is(err, fs.ErrNotExist) {
@@ -51,8 +54,34 @@ func TestVolumePut(t *testing.T) {
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := v.Put(ended, filepath.Join(v.Dir, "late"), strings.NewReader("x")); !errors.Is(err, context.Canceled) {
+	if err := v.Put(ended, filepath.Join(v.Dir, "late"), when, strings.NewReader("x")); !errors.Is(err, context.Canceled) {
 		t.Errorf("after the end: %v", err)
+	}
+}
+
+// A jar is put and taken apart with its own time, and not outside.
+func TestVolumeTakeApart(t *testing.T) {
+	v, when := runner.Volume{Dir: t.TempDir()}, time.Date(2020, 2, 3, 4, 5, 6, 0, time.UTC)
+	jar := filepath.Join(t.TempDir(), "app.jar")
+	bootjartest.Write(t, jar, jvmtest.Jar(t, "sysinfo.jar"), nil)
+	if err := errors.Join(os.Chtimes(jar, when, when), v.PutFile(t.Context(), jar)); err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(v.Dir, "extracted")
+	got, err := v.TakeApart(t.Context(), filepath.Join(v.Dir, "app.jar"), dir)
+	if err != nil || got != filepath.Join(dir, "app.jar") {
+		t.Fatal(got, err)
+	}
+	for _, name := range []string{"app.jar", "lib/a service.jar"} {
+		if st, err := os.Stat(filepath.Join(dir, name)); err != nil || !st.ModTime().Equal(when) {
+			t.Errorf("%s: %v, %v", name, st, err)
+		}
+	}
+	if _, err := v.TakeApart(t.Context(), jar, filepath.Join(v.Dir, "other")); err == nil {
+		t.Error("a jar elsewhere was taken apart")
+	}
+	if _, err := v.TakeApart(t.Context(), filepath.Join(v.Dir, "app.jar"), filepath.Join(t.TempDir(), "other")); err == nil {
+		t.Error("a jar was taken apart elsewhere")
 	}
 }
 
