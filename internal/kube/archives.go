@@ -1,13 +1,10 @@
 package kube
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"net/url"
 	"os"
 	"path"
 	"path/filepath"
@@ -114,14 +111,23 @@ const (
 	maxSaid    = 4 << 10
 )
 
+// said keeps the first maxSaid bytes.
+type said []byte
+
+// Write takes all, and keeps the first.
+func (s *said) Write(p []byte) (int, error) {
+	*s = append(*s, p[:min(len(p), maxSaid-len(*s))]...)
+	return len(p), nil
+}
+
 // copyOut has the application's container put its jar into the volume, with no more
 // rights than the application has, and copies it from there.
 func (r *Runner) copyOut(ctx context.Context) (err error) {
 	if r.scratch, err = os.MkdirTemp("", "tare-jar-"); err != nil {
 		return err
 	}
-	var said bytes.Buffer
-	process, err := r.start(ctx, runner.Spec{Args: runner.PodCopy(r.nested.from), Stdout: io.Discard, Stderr: &said, Limits: runner.Limits{MemoryBytes: copyMemory}})
+	var why said
+	process, err := r.start(ctx, runner.Spec{Args: runner.PodCopy(r.nested.from), Stderr: &why, Limits: runner.Limits{MemoryBytes: copyMemory}})
 	if err != nil {
 		return err
 	}
@@ -132,7 +138,7 @@ func (r *Runner) copyOut(ctx context.Context) (err error) {
 		return ctx.Err()
 	}
 	if e := process.Exit(); e != (runner.Exit{}) {
-		return fmt.Errorf("it cannot be copied: exit code %d: %s", e.Code, linux.PrintableName(strings.TrimSpace(string(said.Bytes()[:min(said.Len(), maxSaid)]))))
+		return fmt.Errorf("it cannot be copied: exit code %d: %s", e.Code, linux.PrintableName(strings.TrimSpace(string(why))))
 	}
 	here := filepath.Join(r.scratch, filepath.Base(r.nested.from))
 	if err := process.pod.take(ctx, here); err != nil {
@@ -145,11 +151,10 @@ func (r *Runner) copyOut(ctx context.Context) (err error) {
 // put gives the pod what there is of the files that its trial starts from.
 func (p *inPod) put(ctx context.Context, files []string) error {
 	for _, name := range files {
-		base, ok := strings.CutPrefix(name, runner.InImage+"/")
-		if !ok || p.runner.Shared() == "" {
-			continue // it is in the image
+		if p.runner.Shared() == "" || path.Dir(name) != runner.InImage || path.Clean(name) != name {
+			continue // it is in the image, or in a folder that is named as well
 		}
-		here := filepath.Join(p.runner.Shared(), base)
+		here := filepath.Join(p.runner.Shared(), path.Base(name))
 		st, err := os.Stat(here)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
@@ -161,7 +166,7 @@ func (p *inPod) put(ctx context.Context, files []string) error {
 		default:
 			err = p.putFile(ctx, name, here)
 		}
-		if away := (*url.Error)(nil); errors.As(err, &away) && ctx.Err() == nil {
+		if unanswered(err) && ctx.Err() == nil {
 			return fmt.Errorf("%w: %w", errLost, err)
 		}
 		if err != nil {

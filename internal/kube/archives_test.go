@@ -133,7 +133,15 @@ func TestPut(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := p.put(t.Context(), []string{"/app.jar", "/tare/app.jsa", "/tare/none"}); err != nil {
+	secret := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(secret, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err := filepath.Rel(a.Dir(), secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.put(t.Context(), []string{"/app.jar", "/tare/app.jsa", "/tare/none", "/tare/" + out, "/tare/.."}); err != nil {
 		t.Fatal(err)
 	}
 	got, err := os.ReadFile(filepath.Join(volume, "app.jsa"))
@@ -174,7 +182,7 @@ func TestPutExtracted(t *testing.T) {
 	if err != nil || jar != filepath.Join(a.Dir(), "extracted", "shop.jar") {
 		t.Fatal(jar, err)
 	}
-	if err := p.put(t.Context(), []string{"/tare/extracted"}); err != nil {
+	if err := p.put(t.Context(), []string{"/tare/extracted/shop.jar", "/tare/extracted"}); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"shop.jar", "lib/a service.jar"} {

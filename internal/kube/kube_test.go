@@ -20,6 +20,7 @@ import (
 	"tare.dev/tare/internal/kube"
 	"tare.dev/tare/internal/kubeapi"
 	"tare.dev/tare/internal/load"
+	"tare.dev/tare/internal/report"
 	"tare.dev/tare/internal/runner"
 	"tare.dev/tare/internal/testkit/alone"
 	"tare.dev/tare/internal/testkit/bootjartest"
@@ -117,31 +118,43 @@ func noVolumes(t *testing.T, c *cluster.Cluster) {
 }
 
 // fitOf is a short fit of the demo service in the cluster.
-func fitOf(t *testing.T, c *cluster.Cluster, tare string) *exec.Cmd {
-	return exec.CommandContext(t.Context(), tare, "fit", "--runner", "kubernetes", "--kubeconfig", c.Kubeconfig, "-n", "default", "--agent-image", agentImage, "--image", appImage,
+func fitOf(t *testing.T, c *cluster.Cluster, tare string, more ...string) *exec.Cmd {
+	args := []string{"fit", "--runner", "kubernetes", "--kubeconfig", c.Kubeconfig, "-n", "default", "--agent-image", agentImage, "--image", appImage,
 		"--pull-policy", "Never", "--trials", "2", "--baselines", "1", "--confirmations", "1", "--margin", "5%", "--proof", "short", "--ample", "256m", "--warmup", "1s", "--duration", "2s",
-		"--slo", "errors=0", "--store", "none", "--json", "--load", "http://127.0.0.1:8080/health", "--", "/jdk/bin/java", "-Xmx32m", "-jar", "/app.jar", "--port", "8080")
+		"--slo", "errors=0", "--store", "none", "--json", "--load", "http://127.0.0.1:8080/health"}
+	args = append(append(args, more...), "--", "/jdk/bin/java", "-Xmx32m", "-jar", "/app.jar", "--port", "8080")
+	return exec.CommandContext(t.Context(), tare, args...)
 }
 
-// The whole fit finds a limit, and its trials are those of one node.
+// The whole fit finds a limit, its trials are those of one node, and a class archive is
+// among them.
 func testFit(t *testing.T, c *cluster.Cluster, tare string) {
 	var errs bytes.Buffer
-	cmd := fitOf(t, c, tare)
+	profile := filepath.Join(t.TempDir(), "tare.json")
+	cmd := fitOf(t, c, tare, "--trials", "6", "--levers", "archive", "--profile", profile, "--out", t.TempDir())
 	cmd.Stderr = &errs
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatalf("%v: %s%s", err, &errs, out)
 	}
-	var got struct {
-		LimitBytes int64
-		Trials     []struct{ Verdict string }
-	}
+	var got report.FitJSON
 	if err := json.Unmarshal(out, &got); err != nil {
 		t.Fatal(err)
 	}
-	if got.LimitBytes < 30*mib || got.LimitBytes > 256*mib || len(got.Trials) == 0 || !strings.Contains(errs.String(), "node localhost") ||
-		!strings.Contains(errs.String(), "class archives and extracted jars are not tried: ") {
+	if got.LimitBytes == nil || *got.LimitBytes < 30*mib || *got.LimitBytes > 256*mib || len(got.Trials) == 0 || !strings.Contains(errs.String(), "node localhost") ||
+		strings.Contains(errs.String(), "not tried") {
 		t.Errorf("%.3000s\n%s", out, &errs)
+	}
+	var tried bool
+	for _, r := range got.Trials {
+		tried = tried || slices.Contains(r.Options, "-XX:SharedArchiveFile=/tare/app.jsa")
+	}
+	if !tried {
+		t.Errorf("no trial had an archive: %.5000s\n%s", out, &errs)
+	}
+	shown, err := exec.CommandContext(t.Context(), tare, "kube", "show", "deployment/shop", "--profile", profile).CombinedOutput()
+	if want := `class archive "/tare/app.jsa": tare bake`; err != nil || strings.Contains(string(shown), want) != (got.Archive != nil) {
+		t.Errorf("%s, %v", shown, err)
 	}
 }
 
@@ -260,7 +273,7 @@ func testArchive(t *testing.T, c *cluster.Cluster) {
 	extracted := func(limit int64, options ...string) trial.Spec {
 		s := sysinfo(t, limit, append(options, "-Xmx32m")...)
 		s.Args[len(s.Args)-3] = "/tare/extracted/nested.jar"
-		s.Files = []string{"/tare/extracted", "/tare/app.jsa"}
+		s.Files = []string{"/tare/extracted/nested.jar", "/tare/extracted", "/tare/app.jsa"}
 		return s
 	}
 	file := filepath.Join(a.Dir(), "app.jsa")

@@ -394,8 +394,7 @@ func (p *inPod) persist(ctx context.Context, known func() string, ask func() err
 	for {
 		before := known()
 		err := ask()
-		here := (*fs.PathError)(nil) // of a file of this machine
-		if err == nil || errors.Is(err, remote.ErrTrial) || remote.Answered(err) || errors.As(err, &here) || ctx.Err() != nil {
+		if !unanswered(err) || ctx.Err() != nil {
 			return err
 		}
 		if away.IsZero() || known() != before {
@@ -409,6 +408,13 @@ func (p *inPod) persist(ctx context.Context, known func() string, ask func() err
 			return err
 		}
 	}
+}
+
+// unanswered says of an error that the agent did not answer, though this machine did its
+// part.
+func unanswered(err error) bool {
+	var here *fs.PathError
+	return err != nil && !errors.Is(err, remote.ErrTrial) && !remote.Answered(err) && !errors.As(err, &here)
 }
 
 // gone says that the pod is no more: evicted, removed, or its node lost.
