@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,12 +20,27 @@ import (
 	"tare.dev/tare/internal/linux"
 	"tare.dev/tare/internal/remote"
 	"tare.dev/tare/internal/runner"
+	"tare.dev/tare/internal/trial"
 )
 
 // Archives and extracted jars of a fit are in a folder of this machine. The pod of a trial
 // has a volume at runner.InImage, which is as old as the pod and goes with it: its agent
 // puts there what the trial needs, before the application starts, and gives what a training
 // run wrote, when the application has ended.
+
+// archives are those of a fit, of whatever node its pods are on.
+type archives struct {
+	runner.ImageArchives
+
+	mu sync.Mutex
+	// training is the file of this machine that a trial is to train, "" for none; untrained
+	// is why it did not.
+	training  string
+	untrained error
+	nested    nested
+	// scratch is the folder of this machine with the copy of the jar.
+	scratch string
+}
 
 const archivesName = "tare-archives"
 
@@ -59,23 +76,48 @@ func (r *Runner) OpenArchives(ctx context.Context, dir string) (runner.Archives,
 	return r.ImageArchives.OpenArchives(ctx, dir)
 }
 
-// OpenTraining has the next trial write the file in its pod.
-func (r *Runner) OpenTraining(ctx context.Context, file string) (string, error) {
-	if r.Shared() == "" || filepath.Dir(file) != r.Shared() {
+// inPods is the path in pods of a file directly in the folder of archives.
+func inPods(file string) string { return path.Join(runner.InImage, filepath.Base(file)) }
+
+// OpenTraining has the trial that names the path write the file in its pod.
+func (a *archives) OpenTraining(ctx context.Context, file string) (string, error) {
+	if a.Shared() == "" || filepath.Dir(file) != a.Shared() {
 		return "", fmt.Errorf("class archive %s: %w", file, runner.ErrNoArchives)
 	}
 	if err := runner.ThisHost().Remove(ctx, file); err != nil {
 		return "", err
 	}
-	r.training, r.untrained = file, nil
-	return path.Join(runner.InImage, filepath.Base(file)), nil
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.training, a.untrained = file, nil
+	return inPods(file), nil
 }
 
 // TakeTrained says what became of the file: the trial has fetched it.
-func (r *Runner) TakeTrained(ctx context.Context, _ string) error {
-	err := errors.Join(ctx.Err(), r.untrained)
-	r.training, r.untrained = "", nil
+func (a *archives) TakeTrained(ctx context.Context, _ string) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	err := cmp.Or(ctx.Err(), a.untrained)
+	a.training, a.untrained = "", nil
 	return err
+}
+
+// trainedBy is the file that a trial is to train, "" for none.
+func (a *archives) trainedBy(s trial.Spec) string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	writes := inPods(a.training)
+	if a.training == "" || !slices.ContainsFunc(slices.Concat(s.Args, s.Env), func(x string) bool { return strings.Contains(x, writes) }) {
+		return ""
+	}
+	return a.training
+}
+
+// isNested says that a jar is the application's and holds jars; here is its copy.
+func (a *archives) isNested(jar string) (ok bool, here string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return jar != "" && jar == a.nested.jar, a.nested.here
 }
 
 // nested is the application's jar where it holds jars: as its command names it, where it
@@ -88,22 +130,26 @@ type nested struct {
 
 // Nested tells the runner that the application's jar holds jars. From is where it is in
 // the image, links resolved; its copies get the time changed.
-func (r *Runner) Nested(jar, from string, changed time.Time) {
-	r.nested = nested{jar: jar, from: from, changed: changed}
+func (a *archives) Nested(jar, from string, changed time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.nested = nested{jar: jar, from: from, changed: changed}
 }
 
 // Extract copies the application's jar out of a pod, and takes it apart on this machine;
 // the agents of later pods do so there.
 func (r *Runner) Extract(ctx context.Context, jar, dir string) (string, error) {
-	if jar == "" || jar != r.nested.jar || filepath.Dir(dir) != r.Shared() {
+	ok, here := r.isNested(jar)
+	if !ok || filepath.Dir(dir) != r.Shared() {
 		return "", fmt.Errorf("jar %s: %w", jar, runner.ErrNoArchives)
 	}
-	if r.nested.here == "" {
-		if err := r.copyOut(ctx); err != nil {
+	if here == "" {
+		var err error
+		if here, err = r.copyOut(ctx); err != nil {
 			return "", fmt.Errorf("jar %s: %w", jar, err)
 		}
 	}
-	return runner.ThisHost().Extract(ctx, r.nested.here, dir)
+	return runner.ThisHost().Extract(ctx, here, dir)
 }
 
 const (
@@ -122,30 +168,44 @@ func (s *said) Write(p []byte) (int, error) {
 
 // copyOut has the application's container put its jar into the volume, with no more
 // rights than the application has, and copies it from there.
-func (r *Runner) copyOut(ctx context.Context) (err error) {
+func (r *Runner) copyOut(ctx context.Context) (here string, err error) {
+	jar := &r.nested
 	if r.scratch, err = os.MkdirTemp("", "tare-jar-"); err != nil {
-		return err
+		return "", err
 	}
 	var why said
-	process, err := r.start(ctx, runner.Spec{Args: runner.PodCopy(r.nested.from), Stderr: &why, Limits: runner.Limits{MemoryBytes: copyMemory}})
+	process, err := r.start(ctx, runner.Spec{Args: runner.PodCopy(jar.from), Stderr: &why, Limits: runner.Limits{MemoryBytes: copyMemory}})
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer func() { err = errors.Join(err, process.Close()) }()
 	select {
 	case <-process.Done():
 	case <-ctx.Done():
-		return ctx.Err()
+		return "", ctx.Err()
 	}
 	if e := process.Exit(); e != (runner.Exit{}) {
-		return fmt.Errorf("it cannot be copied: exit code %d: %s", e.Code, linux.PrintableName(strings.TrimSpace(string(why))))
+		return "", fmt.Errorf("it cannot be copied: exit code %d: %s", e.Code, linux.PrintableName(strings.TrimSpace(string(why))))
 	}
-	here := filepath.Join(r.scratch, filepath.Base(r.nested.from))
+	here = filepath.Join(r.scratch, filepath.Base(jar.from))
 	if err := process.pod.take(ctx, here); err != nil {
-		return err
+		return "", err
 	}
-	r.nested.here = here
-	return os.Chtimes(here, r.nested.changed, r.nested.changed)
+	if err := os.Chtimes(here, jar.changed, jar.changed); err != nil {
+		return "", err
+	}
+	r.archives.mu.Lock()
+	defer r.archives.mu.Unlock()
+	jar.here = here
+	return here, nil
+}
+
+// forget removes the copy of the jar.
+func (a *archives) forget() error {
+	if a.scratch == "" {
+		return nil
+	}
+	return os.RemoveAll(a.scratch)
 }
 
 // put gives the pod what there is of the files that its trial starts from.
@@ -188,8 +248,9 @@ func (p *inPod) putFile(ctx context.Context, name, here string) error {
 // putExtracted has the agent make a folder of extracted jars as there is one here: it is
 // of the same jar, with the same time.
 func (p *inPod) putExtracted(ctx context.Context, dir string) error {
-	jar := path.Join(runner.InImage, filepath.Base(p.runner.nested.here))
-	if err := p.putFile(ctx, jar, p.runner.nested.here); err != nil {
+	_, here := p.runner.isNested("")
+	jar := inPods(here)
+	if err := p.putFile(ctx, jar, here); err != nil {
 		return err
 	}
 	_, err := p.client.Extract(ctx, jar, dir)
@@ -197,8 +258,8 @@ func (p *inPod) putExtracted(ctx context.Context, dir string) error {
 }
 
 // fetch fetches what the trial was to train.
-func (p *inPod) fetch(ctx context.Context) error {
-	file := p.runner.training
+func (p *inPod) fetch(ctx context.Context, s trial.Spec) error {
+	file := p.runner.trainedBy(s)
 	if file == "" {
 		return nil
 	}
@@ -207,6 +268,8 @@ func (p *inPod) fetch(ctx context.Context) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case errors.Is(err, runner.ErrNotWritten):
+		p.runner.archives.mu.Lock()
+		defer p.runner.archives.mu.Unlock()
 		p.runner.untrained = err
 		return nil
 	case err != nil:
@@ -221,7 +284,7 @@ func (p *inPod) take(ctx context.Context, file string) error {
 	if err != nil {
 		return err
 	}
-	err = p.client.Take(ctx, path.Join(runner.InImage, filepath.Base(file)), f)
+	err = p.client.Take(ctx, inPods(file), f)
 	err = errors.Join(err, f.Chmod(0o644), f.Close()) // others may run what is recommended
 	if err != nil {
 		err = errors.Join(err, os.Remove(file))

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"io/fs"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -20,10 +21,11 @@ import (
 	"tare.dev/tare/internal/testkit/bootjartest"
 	"tare.dev/tare/internal/testkit/jvmtest"
 	"tare.dev/tare/internal/testkit/runnertest"
+	"tare.dev/tare/internal/trial"
 )
 
 func runnerOf(mounts ...corev1.VolumeMount) *Runner {
-	return &Runner{template: Template{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app", VolumeMounts: mounts}}}}}
+	return &Runner{archives: &archives{}, template: Template{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app", VolumeMounts: mounts}}}}}
 }
 
 // The folder of archives is one of this machine, as of a runner of containers.
@@ -91,7 +93,7 @@ func (h *trains) OpenTraining(ctx context.Context, file string) (string, error) 
 }
 
 func (h *trains) TakeTrained(ctx context.Context, file string) error {
-	return errors.Join(h.pod.fetch(ctx), h.Runner.TakeTrained(ctx, file))
+	return errors.Join(h.pod.fetch(ctx, trial.Spec{Env: []string{"JAVA_TOOL_OPTIONS=-XX:ArchiveClassesAtExit=/tare/app.jsa"}}), h.Runner.TakeTrained(ctx, file))
 }
 
 func TestTraining(t *testing.T) {
@@ -110,8 +112,19 @@ func TestTraining(t *testing.T) {
 	if _, err := h.OpenTraining(t.Context(), filepath.Join(t.TempDir(), "app.jsa")); !errors.Is(err, runner.ErrNoArchives) {
 		t.Errorf("a folder that no pod has was opened: %v", err)
 	}
-	if err := h.pod.fetch(t.Context()); err != nil {
-		t.Errorf("nothing is trained, and nothing to fetch: %v", err)
+	// Another trial meanwhile, on another node say, is not taken for the training run.
+	file := filepath.Join(a.Dir(), "app.jsa")
+	if _, err := h.OpenTraining(t.Context(), file); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(h.volume, "app.jsa"), []byte("archive"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.pod.fetch(t.Context(), trial.Spec{Args: []string{"java", "-jar", "/app.jar"}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("another trial's file was taken: %v", err)
 	}
 }
 

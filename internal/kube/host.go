@@ -57,7 +57,7 @@ func (r *Runner) File(ctx context.Context, name string) (runner.File, error) {
 	if r.Has(name) {
 		return runner.ThisHost().File(ctx, name)
 	}
-	if name != "" && name == r.nested.jar {
+	if nested, _ := r.isNested(name); nested {
 		return runner.File{NestedJars: true}, nil
 	}
 	return runner.File{}, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}

@@ -32,7 +32,7 @@ import (
 // nobody asks for, its job is removed a minute after its end, and the next Sweep removes
 // the Secret.
 type Runner struct {
-	runner.ImageArchives
+	*archives
 	client   *kubeapi.Client
 	template Template
 	fit      string
@@ -48,14 +48,6 @@ type Runner struct {
 	// machine and available are what the agent of the last process said.
 	machine   *runner.Machine
 	available int64
-
-	// training is the file that the next trial is to train, "" for none; untrained is why
-	// it did not.
-	training  string
-	untrained error
-	// nested is the application's jar, scratch the folder of this machine with its copy.
-	nested  nested
-	scratch string
 }
 
 var (
@@ -92,7 +84,7 @@ func NewRunner(ctx context.Context, c *kubeapi.Client, t Template) (*Runner, err
 		}
 		return nil, fmt.Errorf("%w: you may not: %s", runner.ErrUnavailable, strings.Join(names, ", "))
 	}
-	r := &Runner{client: c, template: t, fit: strings.ToLower(rand.Text()[:10]), token: rand.Text()}
+	r := &Runner{archives: &archives{}, client: c, template: t, fit: strings.ToLower(rand.Text()[:10]), token: rand.Text()}
 	if _, err := r.Sweep(ctx); err != nil {
 		return nil, err
 	}
@@ -169,11 +161,7 @@ const removeTime = 30 * time.Second
 // Close removes all that was made, but for the folder of archives.
 func (r *Runner) Close() error {
 	r.stop()
-	err := r.remove(secretPath(r.client, r.owner.Name))
-	if r.scratch != "" {
-		err = errors.Join(err, os.RemoveAll(r.scratch))
-	}
-	return err
+	return errors.Join(r.remove(secretPath(r.client, r.owner.Name)), r.forget())
 }
 
 // remove removes an object, and waits where the API server is away.
@@ -367,7 +355,7 @@ func (r *Runner) trialOnce(ctx context.Context, s trial.Spec) (res *trial.Result
 	if res, err = p.trial(ctx, s, log); err != nil {
 		return nil, err
 	}
-	return res, p.fetch(ctx)
+	return res, p.fetch(ctx, s)
 }
 
 // trial makes the trial, whatever becomes of the connection meanwhile.
