@@ -38,8 +38,9 @@ type archives struct {
 	training  string
 	untrained error
 	nested    nested
-	// scratch is the folder of this machine with the copy of the jar.
-	scratch string
+	// scratch is a folder of this machine with the copy of the jar, which goes with this
+	// process; nil for none.
+	scratch runner.Archives
 }
 
 const archivesName = "tare-archives"
@@ -170,7 +171,7 @@ func (s *said) Write(p []byte) (int, error) {
 // rights than the application has, and copies it from there.
 func (r *Runner) copyOut(ctx context.Context) (here string, err error) {
 	jar := &r.nested
-	if r.scratch, err = os.MkdirTemp("", "tare-jar-"); err != nil {
+	if r.scratch, err = runner.ThisHost().MakeArchives(ctx, ""); err != nil {
 		return "", err
 	}
 	var why said
@@ -187,7 +188,7 @@ func (r *Runner) copyOut(ctx context.Context) (here string, err error) {
 	if e := process.Exit(); e != (runner.Exit{}) {
 		return "", fmt.Errorf("it cannot be copied: exit code %d: %s", e.Code, linux.PrintableName(strings.TrimSpace(string(why))))
 	}
-	here = filepath.Join(r.scratch, filepath.Base(jar.from))
+	here = filepath.Join(r.scratch.Dir(), filepath.Base(jar.from))
 	if err := process.pod.take(ctx, here); err != nil {
 		return "", err
 	}
@@ -202,10 +203,10 @@ func (r *Runner) copyOut(ctx context.Context) (here string, err error) {
 
 // forget removes the copy of the jar.
 func (a *archives) forget() error {
-	if a.scratch == "" {
+	if a.scratch == nil {
 		return nil
 	}
-	return os.RemoveAll(a.scratch)
+	return a.scratch.Close()
 }
 
 // put gives the pod what there is of the files that its trial starts from.

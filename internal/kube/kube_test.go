@@ -129,9 +129,10 @@ func fitOf(t *testing.T, c *cluster.Cluster, tare string, more ...string) *exec.
 // The whole fit finds a limit, its trials are those of one node, and a class archive is
 // among them.
 func testFit(t *testing.T, c *cluster.Cluster, tare string) {
+	t.Setenv("TARE_CACHE", t.TempDir())
 	var errs bytes.Buffer
 	profile := filepath.Join(t.TempDir(), "tare.json")
-	cmd := fitOf(t, c, tare, "--trials", "6", "--levers", "archive", "--profile", profile, "--out", t.TempDir())
+	cmd := fitOf(t, c, tare, "--trials", "10", "--margin", "25%", "--levers", "archive", "--profile", profile, "--out", t.TempDir())
 	cmd.Stderr = &errs
 	out, err := cmd.Output()
 	if err != nil {
@@ -160,6 +161,7 @@ func testFit(t *testing.T, c *cluster.Cluster, tare string) {
 
 // What a killed tare leaves is owned by its Secret, and the next one removes that.
 func testKilledFit(t *testing.T, c *cluster.Cluster, tare string) {
+	t.Setenv("TARE_CACHE", t.TempDir())
 	cmd := fitOf(t, c, tare)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -256,6 +258,13 @@ func testTrial(t *testing.T, c *cluster.Cluster) {
 // its pod by a JDK of the image and as a user of its own, is used by the next one in another
 // pod, which pays for its pages. All of it goes with the pods.
 func testArchive(t *testing.T, c *cluster.Cluster) {
+	cache := t.TempDir()
+	t.Setenv("TARE_CACHE", cache)
+	t.Cleanup(func() { // when the runner is closed
+		if left, err := os.ReadDir(filepath.Join(cache, "archives")); err != nil || len(left) > 0 {
+			t.Errorf("left on this machine: %v, %v", left, err)
+		}
+	})
 	r := open(t, c, func(x *kube.Template) {
 		user := int64(1234)
 		x.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{RunAsUser: &user}
@@ -273,7 +282,7 @@ func testArchive(t *testing.T, c *cluster.Cluster) {
 	extracted := func(limit int64, options ...string) trial.Spec {
 		s := sysinfo(t, limit, append(options, "-Xmx32m")...)
 		s.Args[len(s.Args)-3] = "/tare/extracted/nested.jar"
-		s.Files = []string{"/tare/extracted/nested.jar", "/tare/extracted", "/tare/app.jsa"}
+		s.JavaHome, s.Files = "/jdk", []string{"/tare/extracted/nested.jar", "/tare/extracted", "/tare/app.jsa"}
 		return s
 	}
 	file := filepath.Join(a.Dir(), "app.jsa")
