@@ -21,6 +21,7 @@ import (
 	"tare.dev/tare/internal/fit"
 	"tare.dev/tare/internal/image"
 	"tare.dev/tare/internal/report"
+	"tare.dev/tare/internal/shell"
 	"tare.dev/tare/internal/store"
 )
 
@@ -178,19 +179,29 @@ func runBake(cmd *cobra.Command, o *bakeOptions, args []string) error {
 	if err != nil {
 		return err
 	}
+	engine, err := docker.NewEngine("")
+	if err != nil {
+		return containerError(err)
+	}
+	if j.Runner == inCluster {
+		if args, err = imageArgs(ctx, engine, cmp.Or(o.image, j.Image.Name), args); err != nil {
+			return err
+		}
+	}
 	c, err := fitConfig(ctx, args, o.fitOptions, stderr)
 	defer closeRunner(c.Runner, stderr)
 	if err != nil {
 		return err
 	}
 	o.image = c.Image.Name
-	if c.Image.ID != j.Image.ID {
+	is, err := engine.Image(ctx, c.Image.ID)
+	if err != nil {
+		return imageError(o.image, err)
+	}
+	if !is.Is(j.Image.ID) {
 		return usageError(fmt.Errorf("image %.100q is not the one that was fitted: fit it again (it was %s, and is %s)", o.image, j.Image.ID, c.Image.ID))
 	}
-	engine, err := docker.NewEngine("")
-	if err != nil {
-		return containerError(err)
-	}
+	j.Image.ID = c.Image.ID // in a cluster it has another one
 	base, err := image.FromEngine(ctx, engine, j.Image.ID)
 	if err != nil {
 		return containerError(err)
@@ -358,6 +369,26 @@ func (o *bakeOptions) fitted(cmd *cobra.Command, args []string) (report.FitJSON,
 	}
 	j := report.NewFitJSON(r, nil)
 	return j, args, answered(j, nil)
+}
+
+// imageArgs are the arguments of an image for the command of a pod, which is the whole one.
+func imageArgs(ctx context.Context, engine *docker.Engine, name string, command []string) ([]string, error) {
+	i, err := engine.Image(ctx, name)
+	if err != nil {
+		return nil, imageError(name, err)
+	}
+	return behind(i.Config.Entrypoint, command)
+}
+
+// behind is what a command has behind an entry point.
+func behind(entry, command []string) ([]string, error) {
+	if len(command) == 0 {
+		return nil, nil
+	}
+	if len(command) < len(entry) || !slices.Equal(command[:len(entry)], entry) {
+		return nil, usageError(fmt.Errorf("the pods ran %s, and the image begins with %s: fit what it begins with", shell.Words(command), shell.Words(entry)))
+	}
+	return command[len(entry):], nil
 }
 
 // answered refuses a fit without an answer.

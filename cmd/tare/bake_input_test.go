@@ -91,3 +91,21 @@ func TestBakeInputsRefused(t *testing.T) {
 		}
 	}
 }
+
+// The command of a pod is the whole one; the image's entry point stands before it.
+func TestBehindEntryPoint(t *testing.T) {
+	java := []string{"java", "-jar", "/app.jar"}
+	for _, c := range []struct {
+		entry, command []string
+		want           string
+		ok             bool
+	}{
+		{java, append(java[:3:3], "--port", "8080"), "--port 8080", true}, {java, java, "", true}, {java, nil, "", true}, {nil, java, "java -jar /app.jar", true},
+		{java, []string{"java"}, "", false}, {[]string{"/entry.sh"}, java, "", false},
+	} {
+		got, err := behind(c.entry, c.command)
+		if strings.Join(got, " ") != c.want || (err == nil) != c.ok {
+			t.Errorf("%q behind %q: %q, %v", c.command, c.entry, got, err)
+		}
+	}
+}

@@ -71,7 +71,7 @@ func TestFitWithoutArchives(t *testing.T) {
 			needs++
 		}
 	}
-	if needs == 0 || len(c.Levers) != len(fit.Levers)-needs || c.ArchiveDir != "" || said.String() != "class archives and extracted jars are not tried: what trials write goes with them\n" {
+	if needs == 0 || len(c.Levers) != len(fit.Levers)-needs || c.ArchiveDir != "" || said.String() != "class archives and extracted jars are not tried: trials have no folder for them\n" {
 		t.Errorf("%d of %d levers, %q, %q", len(c.Levers), len(fit.Levers), c.ArchiveDir, &said)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"tare.dev/tare/internal/fit"
+	"tare.dev/tare/internal/image"
 	"tare.dev/tare/internal/jvmopts"
 	"tare.dev/tare/internal/kube"
 	"tare.dev/tare/internal/kubeapi"
@@ -65,8 +66,6 @@ func (o *fitOptions) checkKubernetes() error {
 		return errors.New("--load-command would run here, and not beside the pod: give --load")
 	case o.cpuset != "":
 		return errors.New("--cpuset: a pod cannot name its processors: give --cpus")
-	case o.profile != "":
-		return errors.New("--profile is for trials on this machine: leave it out")
 	case !slices.Contains([]corev1.PullPolicy{corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever}, corev1.PullPolicy(o.pullPolicy)):
 		return fmt.Errorf("--pull-policy %.40q: give Always, IfNotPresent or Never", o.pullPolicy)
 	}
@@ -83,6 +82,9 @@ func (o fitOptions) applicationInCluster(ctx context.Context, c *fit.Config, arg
 	command := slices.Concat(app.Command, app.Args)
 	if len(args) > 0 {
 		command = args
+	}
+	if err := notBaked(app.Image, command); err != nil {
+		return err
 	}
 	if len(command) == 0 {
 		return usageError(fmt.Errorf("what does image %.200q run? the pod does not say, and tare does not look into the registry: give the command after --, such as: java -jar /app.jar", app.Image))
@@ -147,22 +149,25 @@ func (o fitOptions) consented(reaches []string) error {
 }
 
 // lookIntoPod finds Java and its options in a pod that runs nothing else.
-func (o fitOptions) lookIntoPod(ctx context.Context, c *fit.Config, r *kube.Runner, image string, command, args []string) error {
+func (o fitOptions) lookIntoPod(ctx context.Context, c *fit.Config, r *kube.Runner, name string, command, args []string) error {
 	facts, err := askImage(ctx, r, runner.PodProgram, command, nil)
 	if err != nil {
-		return fmt.Errorf("%s: %w", image, err)
+		return fmt.Errorf("%s: %w", name, err)
 	}
 	if c.Env, err = applicationEnv(facts.Env, o.env); err != nil {
 		return usageError(err)
 	}
 	c.Java, c.Dir = facts.Java, facts.Dir
-	c.Image = &fit.Image{Name: image, ID: r.Image(), Args: args, ByVariable: !isJava(command)}
+	c.Image = &fit.Image{Name: name, ID: r.Image(), Args: args, ByVariable: !isJava(command)}
 	if c.Command, err = fit.CommandOf(command); err != nil {
 		return usageError(err)
 	}
 	c.Given, err = jvmopts.Read(jvmopts.Input{Release: jvmopts.ParseRelease(c.Java.Version), Args: javaArgs(command), Env: c.Env, Dir: facts.Dir, ReadFile: facts.read})
 	if err != nil {
 		return usageError(err)
+	}
+	if facts.NestedJar != "" {
+		r.Nested(c.JarPath(), facts.NestedJar, image.FileTime)
 	}
 	return nil
 }

@@ -256,6 +256,15 @@ func (b *bounded) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// notBaked refuses an image that tare bake made: trials have archives of their own where
+// it has its files.
+func notBaked(name string, command []string) error {
+	if len(command) > 0 && command[0] == launcherInImage {
+		return usageError(fmt.Errorf("image %.100q was made by tare bake: fit the one that it was made of", name))
+	}
+	return nil
+}
+
 // applicationInImage finds the application in the image, and opens the runner. What
 // composed names is not up yet, and so the runner in no network.
 func (o fitOptions) applicationInImage(ctx context.Context, c *fit.Config, args []string, composed *fit.Compose, stderr io.Writer) error {
@@ -273,8 +282,8 @@ func (o fitOptions) applicationInImage(ctx context.Context, c *fit.Config, args 
 	if len(args) > 0 {
 		command = slices.Concat(from.Config.Entrypoint, args)
 	}
-	if len(command) > 0 && command[0] == launcherInImage {
-		return usageError(fmt.Errorf("image %.100q was made by tare bake: fit the one that it was made of", o.image))
+	if err := notBaked(o.image, command); err != nil {
+		return err
 	}
 	if len(command) == 0 {
 		return usageError(fmt.Errorf("image %.100q has no command: give one after --, such as: java -jar /app.jar", o.image))

@@ -21,7 +21,7 @@ const tokenEnv = "TARE_AGENT_TOKEN"
 // newTrialAgentCommand is the part of tare that runs trials for a client
 // elsewhere.
 func newTrialAgentCommand() *cobra.Command {
-	var address, tokenFile, parent string
+	var address, tokenFile, parent, copied string
 	var pod, install bool
 	cmd := &cobra.Command{
 		Use:   "trial-agent --listen unix:PATH",
@@ -40,6 +40,9 @@ agent and everything that it started.`,
 			if install {
 				return runner.InstallInPod()
 			}
+			if copied != "" {
+				return runner.CopyInPod(cmd.Context(), copied)
+			}
 			token, err := agentToken(tokenFile, os.Getenv(tokenEnv))
 			if err != nil {
 				return usageError(err)
@@ -55,6 +58,7 @@ agent and everything that it started.`,
 	cmd.Flags().StringVar(&parent, "cgroup-parent", "", "control group below which groups are made (default: this process's own)")
 	cmd.Flags().BoolVar(&pod, "pod", false, "serve one trial: of the application in the other container of this pod")
 	cmd.Flags().BoolVar(&install, "install", false, "put tare where the application's container of this pod finds it, and end")
+	cmd.Flags().StringVar(&copied, "copy", "", "put this `file` where the agent of this pod finds it, and end")
 	return cmd
 }
 

@@ -9,6 +9,8 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
+	"strings"
 	"time"
 
 	"tare.dev/tare/internal/linux"
@@ -364,12 +366,26 @@ type Image struct {
 	ID string
 	// Architecture is as in GOARCH.
 	Architecture string
-	// RepoTags are its names.
-	RepoTags []string
-	Config   struct {
+	// RepoTags are its names, RepoDigests such as shop@sha256:… those by the digest that a
+	// registry has it by.
+	RepoTags, RepoDigests []string
+	Config                struct {
 		Env, Entrypoint, Cmd []string
 		WorkingDir           string
 	}
+}
+
+// Is says whether an id is that of the image: ID, or what the status of a container in
+// Kubernetes has as imageID, which a runtime may begin with its scheme (docker://).
+func (i Image) Is(id string) bool {
+	if _, after, ok := strings.Cut(id, "://"); ok {
+		id = after
+	}
+	_, digest, ok := strings.Cut(id, "@")
+	if !ok {
+		return id == i.ID
+	}
+	return slices.ContainsFunc(i.RepoDigests, func(has string) bool { return strings.HasSuffix(has, "@"+digest) })
 }
 
 // Image asks for an image by name or id.

@@ -92,3 +92,16 @@ func TestParseImage(t *testing.T) {
 		}
 	}
 }
+
+// An image is known by its own id, and by those that the runtimes of a cluster tell.
+func TestImageIs(t *testing.T) {
+	i := Image{ID: "sha256:abc", RepoDigests: []string{"registry.example/shop@sha256:def"}}
+	for id, want := range map[string]bool{
+		"sha256:abc": true, "docker://sha256:abc": true, "registry.example/shop@sha256:def": true, "docker-pullable://mirror.example/shop@sha256:def": true,
+		"": false, "sha256:def": false, "shop@sha256:abc": false, "shop@": false, "registry.example/shop@sha256:de": false,
+	} {
+		if i.Is(id) != want {
+			t.Errorf("%q: %v, want %v", id, !want, want)
+		}
+	}
+}

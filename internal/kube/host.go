@@ -51,8 +51,15 @@ func (r *Runner) FindJava(context.Context, string) (runner.Java, error) {
 	return runner.Java{}, errInPod
 }
 
-// File finds none: trials share no files.
-func (r *Runner) File(_ context.Context, name string) (runner.File, error) {
+// File describes a file in the folder of archives, and of the application's jar whether it
+// holds jars; others are not known before a pod is there.
+func (r *Runner) File(ctx context.Context, name string) (runner.File, error) {
+	if r.Has(name) {
+		return runner.ThisHost().File(ctx, name)
+	}
+	if nested, _ := r.isNested(name); nested {
+		return runner.File{NestedJars: true}, nil
+	}
 	return runner.File{}, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
 }
 

@@ -4,12 +4,10 @@ import (
 	"testing"
 
 	"tare.dev/tare/internal/runner"
-	"tare.dev/tare/internal/testkit/runnertest"
 )
 
 func TestHost(t *testing.T) {
 	r := &Runner{}
-	runnertest.NoArchives(t, r)
 	if n, err := r.Available(t.Context()); err == nil {
 		t.Errorf("%d bytes available on a node that nobody knows", n)
 	}

@@ -53,8 +53,8 @@ type Template struct {
 	NodeSelector map[string]string
 }
 
-// job is the job of one trial.
-func (t Template) job(owner metav1.OwnerReference, fit, secret, node string, limits runner.Limits) batchv1.Job {
+// job is the job of one trial; archives says that its pod has the volume for them.
+func (t Template) job(owner metav1.OwnerReference, fit, secret, node string, limits runner.Limits, archives bool) batchv1.Job {
 	labels := map[string]string{labelManaged: "tare", labelFit: fit, labelRole: "trial"}
 	spec := *t.Spec.DeepCopy()
 	app := &spec.Containers[0]
@@ -70,7 +70,13 @@ func (t Template) job(owner metav1.OwnerReference, fit, secret, node string, lim
 	spec.Volumes = append(spec.Volumes, corev1.Volume{Name: "tare", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
 		corev1.Volume{Name: "tare-groups", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: groupsDir}}})
 	spec.InitContainers = append([]corev1.Container{t.install(shared)}, spec.InitContainers...)
-	spec.Containers = append([]corev1.Container{t.agent(secret, shared)}, spec.Containers...)
+	agent := t.agent(secret, shared)
+	if archives {
+		volume, mount := archivesVolume()
+		spec.Volumes = append(spec.Volumes, volume)
+		app.VolumeMounts, agent.VolumeMounts = append(app.VolumeMounts, mount), append(agent.VolumeMounts, mount)
+	}
+	spec.Containers = append([]corev1.Container{agent}, spec.Containers...)
 	spec.RestartPolicy = corev1.RestartPolicyNever
 	spec.ShareProcessNamespace = ptr(true)
 	spec.AutomountServiceAccountToken = ptr(false)

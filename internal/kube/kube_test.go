@@ -12,14 +12,18 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
+	"tare.dev/tare/internal/footprint"
 	"tare.dev/tare/internal/kube"
 	"tare.dev/tare/internal/kubeapi"
 	"tare.dev/tare/internal/load"
+	"tare.dev/tare/internal/report"
 	"tare.dev/tare/internal/runner"
 	"tare.dev/tare/internal/testkit/alone"
+	"tare.dev/tare/internal/testkit/bootjartest"
 	"tare.dev/tare/internal/testkit/cluster"
 	"tare.dev/tare/internal/testkit/jvmtest"
 	"tare.dev/tare/internal/testkit/polltest"
@@ -43,8 +47,10 @@ func start(t *testing.T) (c *cluster.Cluster, tare string) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
+	nested := filepath.Join(t.TempDir(), "nested.jar")
+	bootjartest.Write(t, nested, jvmtest.Jar(t, "sysinfo.jar"), nil)
 	c = cluster.Start(t, cluster.Image{Name: agentImage, Entrypoint: []string{"/usr/bin/tare"}, Files: map[string]string{"/usr/bin/tare": tare}},
-		cluster.Image{Name: appImage, Files: map[string]string{"/jdk": jvmtest.Home(t, 17), "/app.jar": jvmtest.Jar(t, "sysinfo.jar"), "/bin/sh": "/bin/dash", "/bin/tail": "/usr/bin/tail"}})
+		cluster.Image{Name: appImage, Files: map[string]string{"/jdk": jvmtest.Home(t, 17), "/app.jar": jvmtest.Jar(t, "sysinfo.jar"), "/nested.jar": nested, "/bin/sh": "/bin/dash", "/bin/tail": "/usr/bin/tail"}})
 	return c, tare
 }
 
@@ -80,6 +86,7 @@ func TestCluster(t *testing.T) {
 	c, tare := start(t)
 	t.Run("process", func(t *testing.T) { testProcess(t, c) })
 	t.Run("trial", func(t *testing.T) { testTrial(t, c) })
+	t.Run("archive", func(t *testing.T) { testArchive(t, c) })
 	t.Run("agent killed", func(t *testing.T) { testAgentKilled(t, c) })
 	t.Run("server away", func(t *testing.T) { testServerAway(t, c) })
 	t.Run("killed", func(t *testing.T) { testKilled(t, c) })
@@ -89,43 +96,82 @@ func TestCluster(t *testing.T) {
 	t.Run("fit", func(t *testing.T) { testFit(t, c, tare) })
 	t.Run("kill -9", func(t *testing.T) { testKilledFit(t, c, tare) })
 	c.Until(t, "", "get", "jobs,pods,secrets", "-o", "name")
+	noVolumes(t, c)
+}
+
+// volumes are the volumes for archives that the node has.
+func volumes(c *cluster.Cluster) []string {
+	kubelet := filepath.Join(filepath.Dir(filepath.Dir(c.Kubeconfig)), "kubelet")
+	found, _ := filepath.Glob(filepath.Join(kubelet, "pods", "*", "volumes", "*", "tare-archives")) // the pattern is well-formed
+	return found
+}
+
+// noVolumes waits until the node has none.
+func noVolumes(t *testing.T, c *cluster.Cluster) {
+	t.Helper()
+	polltest.UntilNil(t, func() error {
+		if left := volumes(c); len(left) > 0 {
+			return fmt.Errorf("left: %v", left)
+		}
+		return nil
+	})
 }
 
 // fitOf is a short fit of the demo service in the cluster.
-func fitOf(t *testing.T, c *cluster.Cluster, tare string) *exec.Cmd {
-	return exec.CommandContext(t.Context(), tare, "fit", "--runner", "kubernetes", "--kubeconfig", c.Kubeconfig, "-n", "default", "--agent-image", agentImage, "--image", appImage,
+func fitOf(t *testing.T, c *cluster.Cluster, tare string, more ...string) *exec.Cmd {
+	args := []string{"fit", "--runner", "kubernetes", "--kubeconfig", c.Kubeconfig, "-n", "default", "--agent-image", agentImage, "--image", appImage,
 		"--pull-policy", "Never", "--trials", "2", "--baselines", "1", "--confirmations", "1", "--margin", "5%", "--proof", "short", "--ample", "256m", "--warmup", "1s", "--duration", "2s",
-		"--slo", "errors=0", "--store", "none", "--json", "--load", "http://127.0.0.1:8080/health", "--", "/jdk/bin/java", "-Xmx32m", "-jar", "/app.jar", "--port", "8080")
+		"--slo", "errors=0", "--store", "none", "--json", "--load", "http://127.0.0.1:8080/health"}
+	args = append(append(args, more...), "--", "/jdk/bin/java", "-Xmx32m", "-jar", "/app.jar", "--port", "8080")
+	return exec.CommandContext(t.Context(), tare, args...)
 }
 
-// The whole fit finds a limit, and its trials are those of one node.
+// The whole fit finds a limit, its trials are those of one node, and a class archive is
+// among them.
 func testFit(t *testing.T, c *cluster.Cluster, tare string) {
+	t.Setenv("TARE_CACHE", t.TempDir())
 	var errs bytes.Buffer
-	cmd := fitOf(t, c, tare)
+	profile := filepath.Join(t.TempDir(), "tare.json")
+	cmd := fitOf(t, c, tare, "--trials", "10", "--margin", "25%", "--levers", "archive", "--profile", profile, "--out", t.TempDir())
 	cmd.Stderr = &errs
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatalf("%v: %s%s", err, &errs, out)
 	}
-	var got struct {
-		LimitBytes int64
-		Trials     []struct{ Verdict string }
-	}
+	var got report.FitJSON
 	if err := json.Unmarshal(out, &got); err != nil {
 		t.Fatal(err)
 	}
-	if got.LimitBytes < 30*mib || got.LimitBytes > 256*mib || len(got.Trials) == 0 || !strings.Contains(errs.String(), "node localhost") ||
-		!strings.Contains(errs.String(), "class archives and extracted jars are not tried: ") {
+	if got.LimitBytes == nil || *got.LimitBytes < 30*mib || *got.LimitBytes > 256*mib || len(got.Trials) == 0 || !strings.Contains(errs.String(), "node localhost") ||
+		strings.Contains(errs.String(), "not tried") {
 		t.Errorf("%.3000s\n%s", out, &errs)
+	}
+	var tried bool
+	for _, r := range got.Trials {
+		tried = tried || slices.Contains(r.Options, "-XX:SharedArchiveFile=/tare/app.jsa")
+	}
+	if !tried {
+		t.Errorf("no trial had an archive: %.5000s\n%s", out, &errs)
+	}
+	shown, err := exec.CommandContext(t.Context(), tare, "kube", "show", "deployment/shop", "--profile", profile).CombinedOutput()
+	if want := `class archive "/tare/app.jsa": tare bake`; err != nil || strings.Contains(string(shown), want) != (got.Archive != nil) {
+		t.Errorf("%s, %v", shown, err)
 	}
 }
 
 // What a killed tare leaves is owned by its Secret, and the next one removes that.
 func testKilledFit(t *testing.T, c *cluster.Cluster, tare string) {
+	t.Setenv("TARE_CACHE", t.TempDir())
 	cmd := fitOf(t, c, tare)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	polltest.UntilNil(t, func() error { // the pod that is asked for Java has none
+		if len(volumes(c)) == 0 {
+			return errors.New("no trial has a volume yet")
+		}
+		return nil
+	})
 	c.Until(t, "Running", "get", "pods", "-l", "dev.tare/role=trial", "-o", "jsonpath={.items[*].status.phase}")
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
@@ -206,6 +252,77 @@ func testTrial(t *testing.T, c *cluster.Cluster) {
 	if text, err := os.ReadFile(s.LogFile); err != nil || !strings.Contains(string(text), "listening on") {
 		t.Errorf("log %q, %v", text, err)
 	}
+}
+
+// The jar of the image is extracted. An archive of its classes, that a trial trained in
+// its pod by a JDK of the image and as a user of its own, is used by the next one in another
+// pod, which pays for its pages. All of it goes with the pods.
+func testArchive(t *testing.T, c *cluster.Cluster) {
+	cache := t.TempDir()
+	t.Setenv("TARE_CACHE", cache)
+	t.Cleanup(func() { // when the runner is closed
+		if left, err := os.ReadDir(filepath.Join(cache, "archives")); err != nil || len(left) > 0 {
+			t.Errorf("left on this machine: %v, %v", left, err)
+		}
+	})
+	r := open(t, c, func(x *kube.Template) {
+		user := int64(1234)
+		x.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{RunAsUser: &user}
+	})
+	a, err := r.MakeArchives(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	r.Nested("/nested.jar", "/nested.jar", time.Unix(1<<30, 0))
+	jar, err := r.Extract(t.Context(), "/nested.jar", filepath.Join(a.Dir(), "extracted"))
+	if err != nil || jar != filepath.Join(a.Dir(), "extracted", "nested.jar") {
+		t.Fatal(jar, err)
+	}
+	extracted := func(limit int64, options ...string) trial.Spec {
+		s := sysinfo(t, limit, append(options, "-Xmx32m")...)
+		s.Args[len(s.Args)-3] = "/tare/extracted/nested.jar"
+		s.JavaHome, s.Files = "/jdk", []string{"/tare/extracted/nested.jar", "/tare/extracted", "/tare/app.jsa"}
+		return s
+	}
+	file := filepath.Join(a.Dir(), "app.jsa")
+	writes, err := r.OpenTraining(t.Context(), file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	training := extracted(300*mib, "-XX:ArchiveClassesAtExit="+writes)
+	training.StopGrace = 60e9
+	if res, err := trial.Run(t.Context(), r, training); err != nil || !res.Passed() {
+		t.Fatalf("training: %+v, %v", res, err)
+	}
+	if err := r.TakeTrained(t.Context(), file); err != nil {
+		t.Fatal(err)
+	}
+	made, err := r.File(t.Context(), file)
+	if err != nil || made.Bytes < mib {
+		t.Fatalf("%+v, %v", made, err)
+	}
+	res, err := trial.Run(t.Context(), r, extracted(200*mib, "-XX:SharedArchiveFile=/tare/app.jsa", "-Xshare:on"))
+	if err != nil || !res.Passed() || res.End == nil {
+		t.Fatalf("with the archive: %+v, %v", res, err)
+	}
+	if !maps(res.End, "app.jsa") {
+		t.Errorf("the JVM does not use it: %+v", res.End.Rows)
+	}
+	if res.UnpaidBytes > made.Bytes/2 {
+		t.Errorf("%d bytes are not charged to the application, of an archive of %d", res.UnpaidBytes, made.Bytes)
+	}
+	noVolumes(t, c)
+}
+
+// maps says that a JVM has a file mapped.
+func maps(f *footprint.Footprint, name string) bool {
+	return slices.ContainsFunc(f.Rows, func(r footprint.Row) bool {
+		return slices.ContainsFunc(r.Children, func(c footprint.Child) bool {
+			file, ok := footprint.FileOfPart(c.ID)
+			return ok && file == name
+		})
+	})
 }
 
 // A trial whose agent is killed is made anew in another pod, and the application of the

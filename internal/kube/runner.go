@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"net/url"
 	"os"
@@ -31,7 +32,7 @@ import (
 // nobody asks for, its job is removed a minute after its end, and the next Sweep removes
 // the Secret.
 type Runner struct {
-	runner.NoArchives
+	*archives
 	client   *kubeapi.Client
 	template Template
 	fit      string
@@ -83,7 +84,7 @@ func NewRunner(ctx context.Context, c *kubeapi.Client, t Template) (*Runner, err
 		}
 		return nil, fmt.Errorf("%w: you may not: %s", runner.ErrUnavailable, strings.Join(names, ", "))
 	}
-	r := &Runner{client: c, template: t, fit: strings.ToLower(rand.Text()[:10]), token: rand.Text()}
+	r := &Runner{archives: &archives{}, client: c, template: t, fit: strings.ToLower(rand.Text()[:10]), token: rand.Text()}
 	if _, err := r.Sweep(ctx); err != nil {
 		return nil, err
 	}
@@ -157,10 +158,10 @@ func jobPath(c *kubeapi.Client, name string) string {
 // removeTime is how long a removal may take at the end.
 const removeTime = 30 * time.Second
 
-// Close removes all that was made.
+// Close removes all that was made, but for the folder of archives.
 func (r *Runner) Close() error {
 	r.stop()
-	return r.remove(secretPath(r.client, r.owner.Name))
+	return errors.Join(r.remove(secretPath(r.client, r.owner.Name)), r.forget())
 }
 
 // remove removes an object, and waits where the API server is away.
@@ -231,7 +232,7 @@ func (r *Runner) open(ctx context.Context, limits runner.Limits) (_ *inPod, err 
 	if limits.Cpuset != "" {
 		return nil, errors.New("--cpuset: a pod cannot name its processors: give --cpus")
 	}
-	job := r.template.job(r.owner, r.fit, r.owner.Name, r.Node(), limits)
+	job := r.template.job(r.owner, r.fit, r.owner.Name, r.Node(), limits, r.Shared() != "")
 	tries := 0
 	if err := insist(ctx, func() error {
 		tries++
@@ -348,7 +349,13 @@ func (r *Runner) trialOnce(ctx context.Context, s trial.Spec) (res *trial.Result
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, p.close()) }()
-	return p.trial(ctx, s, log)
+	if err := p.put(ctx, s.Files); err != nil {
+		return nil, err
+	}
+	if res, err = p.trial(ctx, s, log); err != nil {
+		return nil, err
+	}
+	return res, p.fetch(ctx, s)
 }
 
 // trial makes the trial, whatever becomes of the connection meanwhile.
@@ -360,24 +367,42 @@ func (p *inPod) trial(ctx context.Context, s trial.Spec, log io.Writer) (*trial.
 	if err != nil {
 		return nil, err
 	}
-	stage, away := s.Stage, time.Time{}
+	var res *trial.Result
+	err = p.persist(ctx, t.Known, func() (err error) {
+		res, err = t.Follow(ctx, p.client, s.Stage, log)
+		return err
+	})
+	return res, err
+}
+
+// persist asks the agent until it answers, whatever becomes of the connection meanwhile.
+// Known changes where there is something new before the answer.
+func (p *inPod) persist(ctx context.Context, known func() string, ask func() error) error {
+	var away time.Time
 	for {
-		before := t.Known()
-		res, err := t.Follow(ctx, p.client, stage, log)
-		if err == nil || errors.Is(err, remote.ErrTrial) || ctx.Err() != nil || errors.Is(err, os.ErrClosed) {
-			return res, err
+		before := known()
+		err := ask()
+		if !unanswered(err) || ctx.Err() != nil {
+			return err
 		}
-		if away.IsZero() || t.Known() != before {
+		if away.IsZero() || known() != before {
 			away = time.Now()
 		}
 		if time.Since(away) > awayTime {
-			return nil, fmt.Errorf("%w: it cannot be reached for %s: %w", errLost, awayTime, err)
+			return fmt.Errorf("%w: it cannot be reached for %s: %w", errLost, awayTime, err)
 		}
 		p.disconnect()
 		if err := p.connect(ctx, awayTime-time.Since(away)); err != nil {
-			return nil, err
+			return err
 		}
 	}
+}
+
+// unanswered says of an error that the agent did not answer, though this machine did its
+// part.
+func unanswered(err error) bool {
+	var here *fs.PathError
+	return err != nil && !errors.Is(err, remote.ErrTrial) && !remote.Answered(err) && !errors.As(err, &here)
 }
 
 // gone says that the pod is no more: evicted, removed, or its node lost.
@@ -413,11 +438,22 @@ func (discard) Close() error                { return nil }
 
 // Start starts a process in a pod of its own.
 func (r *Runner) Start(ctx context.Context, s runner.Spec) (runner.Process, error) {
+	p, err := r.start(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+func (r *Runner) start(ctx context.Context, s runner.Spec) (*podProcess, error) {
 	p, err := r.open(ctx, s.Limits)
 	if err != nil {
 		return nil, err
 	}
 	if err := r.describe(ctx, p.client); err != nil {
+		return nil, errors.Join(err, p.close())
+	}
+	if err := p.put(ctx, s.Cold.Files); err != nil {
 		return nil, errors.Join(err, p.close())
 	}
 	process, err := p.client.Start(ctx, s)

@@ -76,10 +76,16 @@ func (c *Client) request(ctx context.Context, path string, body any) (*http.Resp
 	if err != nil {
 		return nil, err
 	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://agent"+path, bytes.NewReader(text))
+	return c.post(ctx, path, bytes.NewReader(text), int64(len(text)))
+}
+
+// post posts so many bytes.
+func (c *Client) post(ctx context.Context, path string, body io.Reader, size int64) (*http.Response, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://agent"+path, body)
 	if err != nil {
 		return nil, err
 	}
+	r.ContentLength = size
 	r.Header.Set("Authorization", "Bearer "+c.token)
 	r.Header.Set(versionHeader, Version)
 	resp, err := c.http.Do(r)

@@ -9,7 +9,9 @@
 // printed and how it ended. When that connection ends before the process was
 // closed, the agent kills the process and removes its group. A folder of archives is
 // opened by a POST to /archives in the same way: the first line of the answer tells where
-// it is, and the agent closes it when the connection ends.
+// it is, and the agent closes it when the connection ends. The agent of a volume
+// (runner.Volume) takes a file by a POST to /put, and gives one by a POST to /take: what
+// is sent is a line of JSON with length and SHA-256, and then the content.
 //
 // Every time and duration in an answer is by the agent's clock.
 package remote
@@ -29,7 +31,7 @@ import (
 )
 
 // Version is the version of the protocol. Both sides must have the same one.
-const Version = "5"
+const Version = "6"
 
 const (
 	versionHeader = "Tare-Protocol"

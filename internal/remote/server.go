@@ -72,6 +72,7 @@ func NewServer(r runner.Runner, token string) (*Server, error) {
 	handle(s, "extract", maxCall, func(ctx context.Context, in extractRequest) (string, error) { return r.Extract(ctx, in.Jar, in.Folder) })
 	handle(s, "sweep", maxCall, func(ctx context.Context, _ none) ([]string, error) { return r.Sweep(ctx) })
 	s.handleArchives()
+	s.handleFiles()
 	s.handleProcesses()
 	s.handleTrials()
 	return s, nil
@@ -147,7 +148,6 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case theirs != Version:
 		http.Error(w, fmt.Sprintf("the agent speaks version %s of the protocol, the client version %.20q: use one version of tare on both sides", Version, theirs), http.StatusUpgradeRequired)
 	default:
-		r.Body = http.MaxBytesReader(w, r.Body, maxRequest)
 		s.count(1)
 		defer s.count(-1)
 		s.mux.ServeHTTP(w, r)
@@ -212,7 +212,7 @@ func handle[In, Out any](s *Server, name string, limit time.Duration, f func(con
 // decode reads the whole request; only then the server sees that a client has
 // gone.
 func decode(w http.ResponseWriter, r *http.Request, into any) bool {
-	text, err := io.ReadAll(r.Body)
+	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequest))
 	if err == nil {
 		err = json.Unmarshal(text, into)
 	}

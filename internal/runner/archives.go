@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -14,7 +15,7 @@ import (
 )
 
 // ErrNoArchives says that a host and the processes on it have no folder in common.
-var ErrNoArchives = errors.New("what trials write goes with them")
+var ErrNoArchives = errors.New("trials have no folder for them")
 
 // Archives is a folder of a host for the class archives and extracted jars of one fit:
 // an answer names files there, which no later fit may replace. It is temporary until
@@ -217,30 +218,48 @@ func (thisHost) RemoveMade(ctx context.Context, path string) (removed []string, 
 	return removed, nil
 }
 
-// InImage is the folder that the processes of a Docker runner know its Archives by. An
+// InImage is the folder that the processes of an image know its Archives by. An
 // image that is to have what was made there has it there as well: an archive holds for
 // jars of one path alone.
 const InImage = "/tare"
 
-// sharedArchives is a folder of this machine that containers have.
+// ImageArchives is the part of a Host whose processes are in an image: its Archives are a
+// folder of this machine, which the processes that are started from then on have as
+// InImage.
+type ImageArchives struct{ dir string }
+
+// sharedArchives is a folder of this machine that processes in an image have.
 type sharedArchives struct{ Archives }
 
 func (sharedArchives) Inside() string { return InImage }
 
-// MakeArchives gives the containers that are started from now on the folder.
-func (d *Docker) MakeArchives(ctx context.Context, base string) (Archives, error) {
-	return d.share(d.thisHost.MakeArchives(ctx, base))
+// MakeArchives makes the folder as ThisHost does.
+func (i *ImageArchives) MakeArchives(ctx context.Context, base string) (Archives, error) {
+	return i.share(thisHost{}.MakeArchives(ctx, base))
 }
 
-// OpenArchives gives the containers that are started from now on the folder.
-func (d *Docker) OpenArchives(ctx context.Context, dir string) (Archives, error) {
-	return d.share(d.thisHost.OpenArchives(ctx, dir))
+// OpenArchives takes the folder of an earlier fit as ThisHost does.
+func (i *ImageArchives) OpenArchives(ctx context.Context, dir string) (Archives, error) {
+	return i.share(thisHost{}.OpenArchives(ctx, dir))
 }
 
-func (d *Docker) share(a Archives, err error) (Archives, error) {
+// RemoveMade removes what was being made in a folder of this machine.
+func (*ImageArchives) RemoveMade(ctx context.Context, path string) ([]string, error) {
+	return thisHost{}.RemoveMade(ctx, path)
+}
+
+func (i *ImageArchives) share(a Archives, err error) (Archives, error) {
 	if err != nil {
 		return nil, err
 	}
-	d.archives = a.Dir()
+	i.dir = a.Dir()
 	return sharedArchives{a}, nil
+}
+
+// Shared is the folder of this machine; "" before there is one.
+func (i *ImageArchives) Shared() string { return i.dir }
+
+// Has says that a file of this machine is in the folder.
+func (i *ImageArchives) Has(file string) bool {
+	return i.dir != "" && strings.HasPrefix(filepath.Clean(file), i.dir+"/")
 }

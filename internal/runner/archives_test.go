@@ -15,10 +15,10 @@ func TestHost(t *testing.T) { runnertest.Host(t, runner.ThisHost()) }
 
 func TestHostOfContainers(t *testing.T) { runnertest.Host(t, &runner.Docker{}) }
 
-func TestArchives(t *testing.T) { runnertest.Archives(t, runner.ThisHost(), "", runner.Abandon) }
+func TestArchives(t *testing.T) { runnertest.Archives(t, runner.ThisHost(), "", runnertest.Abandon(t)) }
 
 func TestArchivesOfContainers(t *testing.T) {
-	runnertest.Archives(t, &runner.Docker{}, runner.InImage, runner.Abandon)
+	runnertest.Archives(t, &runner.Docker{}, runner.InImage, runnertest.Abandon(t))
 }
 
 func TestArchivesOfPod(t *testing.T) { runnertest.NoArchives(t, &runner.Pod{}) }

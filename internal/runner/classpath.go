@@ -118,7 +118,7 @@ func (d *Docker) local(name string) (string, error) {
 	if local, ok := d.copies[name]; ok {
 		return local, nil
 	}
-	if d.archives != "" && strings.HasPrefix(name, d.archives+"/") {
+	if d.Has(name) {
 		return name, nil
 	}
 	return "", &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}

@@ -50,16 +50,15 @@ type DockerOptions struct {
 // open, for the end of which it waits first.
 type Docker struct {
 	wholeMachine
-	engine *docker.Engine
-	image  docker.Image
-	binds  []docker.Bind
+	ImageArchives // its methods stand above those of the host
+	engine        *docker.Engine
+	image         docker.Image
+	binds         []docker.Bind
 	// copies are files of the image, by what processes call them, and what CopyOut made
 	// of them in the folder scratch.
 	copies  map[string]string
 	scratch string
-	// archives is the folder of this machine that containers have as InImage; "" for
-	// none. uid and gid are those of RunAs.
-	archives string
+	// uid and gid are those of RunAs.
 	uid, gid int
 	run      docker.Run
 	self     string
@@ -139,7 +138,7 @@ func (d *Docker) Prepare(ctx context.Context) error {
 // Of is a runner as this one for another image of the engine.
 func (d *Docker) Of(ctx context.Context, image string) (*Docker, error) {
 	of := *d
-	of.binds, of.copies, of.scratch, of.archives = nil, nil, "", ""
+	of.binds, of.copies, of.scratch, of.ImageArchives = nil, nil, "", ImageArchives{}
 	var err error
 	of.image, err = d.engine.Image(ctx, image)
 	return &of, err
@@ -257,8 +256,8 @@ func (d *Docker) containerSpec(spec Spec, gate *gatehouse) (docker.Spec, error) 
 		Binds: slices.Concat(d.binds, []docker.Bind{{Source: d.self, Target: InContainer, ReadOnly: true}}, gate.binds()), Run: d.run,
 		MemoryBytes: spec.Limits.MemoryBytes, Cpuset: spec.Limits.Cpuset,
 	}
-	if d.archives != "" {
-		s.Binds = append(s.Binds, docker.Bind{Source: d.archives, Target: InImage})
+	if d.dir != "" {
+		s.Binds = append(s.Binds, docker.Bind{Source: d.dir, Target: InImage})
 	}
 	if spec.Limits.CPUs != 0 {
 		s.QuotaMicros, s.PeriodMicros = spec.Limits.quota(), cpuPeriod.Microseconds()

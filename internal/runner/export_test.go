@@ -5,14 +5,6 @@ import (
 	"path/filepath"
 )
 
-// Abandon does to a folder of archives what the end of its owner does.
-func Abandon(a Archives) {
-	if shared, ok := a.(sharedArchives); ok {
-		a = shared.Archives
-	}
-	a.(*archiveDir).mark.Close()
-}
-
 // TestGroup is a group that tests make by the runner's own means.
 type TestGroup struct{ g group }
 

@@ -30,6 +30,13 @@ const (
 // PodGate is the command that the application's container begins with.
 func PodGate() []string { return []string{PodProgram, gateCommand, podSocket} }
 
+// PodCopy is a command of the application's container that puts a file of its image into
+// the pod's volume, under its own name: CopyInPod does it.
+func PodCopy(file string) []string { return []string{PodProgram, "trial-agent", "--copy", file} }
+
+// CopyInPod puts a file into the pod's volume.
+func CopyInPod(ctx context.Context, file string) error { return Volume{InImage}.PutFile(ctx, file) }
+
 // InstallInPod copies this program to InPod, for the gate.
 func InstallInPod() error {
 	self, err := os.Executable()
@@ -54,6 +61,8 @@ func InstallInPod() error {
 type Pod struct {
 	NoArchives // its methods stand above those of the host
 	wholeMachine
+	// Volume is where the containers of the pod have class archives and jars.
+	Volume
 	proc linux.FS
 	gate *gatehouse
 
@@ -73,7 +82,7 @@ func NewPod() (*Pod, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: socket of the pod: %w", ErrUnavailable, err)
 	}
-	return &Pod{proc: linux.NewFS("/proc"), gate: &gatehouse{listener: l, address: podSocket}}, nil
+	return &Pod{Volume: Volume{InImage}, proc: linux.NewFS("/proc"), gate: &gatehouse{listener: l, address: podSocket}}, nil
 }
 
 // Close listens no longer.
@@ -81,6 +90,11 @@ func (p *Pod) Close() error { return p.gate.listener.Close() }
 
 // Name is "kubernetes".
 func (p *Pod) Name() string { return "kubernetes" }
+
+// Extract takes a jar apart in the volume.
+func (p *Pod) Extract(ctx context.Context, jar, dir string) (string, error) {
+	return p.TakeApart(ctx, jar, dir)
+}
 
 // Sweep has nothing to remove: a pod goes as a whole.
 func (p *Pod) Sweep(context.Context) ([]string, error) { return nil, nil }

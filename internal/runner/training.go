@@ -43,13 +43,13 @@ func (d *Docker) RunAs(uid, gid int) { d.uid, d.gid = uid, gid }
 
 // OpenTraining makes a folder that the container may write to.
 func (d *Docker) OpenTraining(ctx context.Context, file string) (string, error) {
-	if d.archives == "" || filepath.Dir(file) != d.archives {
+	if d.dir == "" || filepath.Dir(file) != d.dir {
 		return "", fmt.Errorf("%s is in no folder that the containers have", file)
 	}
 	if err := d.Remove(ctx, file); err != nil {
 		return "", err
 	}
-	dir := filepath.Join(d.archives, trainedDir)
+	dir := filepath.Join(d.dir, trainedDir)
 	if err := os.RemoveAll(dir); err != nil {
 		return "", err
 	}

@@ -7,7 +7,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"tare.dev/tare/internal/runner"
 	"tare.dev/tare/internal/testkit/polltest"
@@ -21,6 +24,30 @@ func Archives(t *testing.T, h runner.Host, inside string, abandon func(runner.Ar
 	t.Run("GoesOn", func(t *testing.T) { testArchivesGoOn(t, h) })
 	t.Run("RemoveMade", func(t *testing.T) { testRemoveMade(t, h) })
 	t.Run("Refused", func(t *testing.T) { testArchivesRefused(t, h) })
+}
+
+// Abandon does to a folder of archives of this process what the end of the process does:
+// nobody holds its lock any more.
+func Abandon(t *testing.T) func(runner.Archives) {
+	return func(a runner.Archives) {
+		fds, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, fd := range fds {
+			name, err := os.Readlink("/proc/self/fd/" + fd.Name())
+			if err != nil || filepath.Dir(name) != a.Dir() {
+				continue
+			}
+			n, err := strconv.Atoi(fd.Name())
+			if err == nil {
+				err = unix.Flock(n, unix.LOCK_UN)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
 }
 
 func makeArchives(t *testing.T, h runner.Host, base string) runner.Archives {
