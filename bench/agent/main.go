@@ -50,6 +50,7 @@ func main() {
 	flag.DurationVar(&o.treesFor, "trees-for", 20*time.Minute, "how long those are watched, by a clock that waits for nothing")
 	stallsAlone := flag.Bool("stalls", false, "measure the stalls alone, and print them")
 	treesAlone := flag.Bool("only-trees", false, "watch recorded trees alone, and print what that takes")
+	manyAlone := flag.Bool("only-many", false, "watch real JVMs alone, and print what that takes")
 	planted := flag.String("watch-trees", "", "watch the recorded trees in this folder (for this program's own use)")
 	share := flag.Float64("share", 0.01, "budget of -watch-trees")
 	flag.Parse()
@@ -70,6 +71,8 @@ func main() {
 		measure = printed(stalls)
 	case *treesAlone:
 		measure = printed(watchTrees)
+	case *manyAlone:
+		measure = printed(watchMany)
 	}
 	if err := measure(o); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
