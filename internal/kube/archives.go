@@ -209,9 +209,10 @@ func (a *archives) forget() error {
 	return a.scratch.Close()
 }
 
-// put gives the pod what there is of the files that its trial starts from.
+// put gives the pod what there is of the files that its trial starts from; one may be
+// named more than once.
 func (p *inPod) put(ctx context.Context, files []string) error {
-	for _, name := range files {
+	for _, name := range slices.Compact(slices.Sorted(slices.Values(files))) {
 		if p.runner.Shared() == "" || path.Dir(name) != runner.InImage || path.Clean(name) != name {
 			continue // it is in the image, or in a folder that is named as well
 		}

@@ -154,7 +154,7 @@ func TestPut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := p.put(t.Context(), []string{"/app.jar", "/tare/app.jsa", "/tare/none", "/tare/" + out, "/tare/.."}); err != nil {
+	if err := p.put(t.Context(), []string{"/app.jar", "/tare/app.jsa", "/app.jar", "/tare/app.jsa", "/tare/none", "/tare/" + out, "/tare/.."}); err != nil {
 		t.Fatal(err)
 	}
 	got, err := os.ReadFile(filepath.Join(volume, "app.jsa"))
