@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"math"
+	"slices"
 
 	"tare.dev/tare/internal/trial"
 )
@@ -83,12 +84,21 @@ type narrowing struct {
 // narrow brings the smallest limit that passes and the largest that fails
 // together, until they are within tolerance or trials run out.
 func (s *Search) narrow(ctx context.Context, p point, g narrowing, most int) (point, error) {
+	if len(s.plan) == 0 {
+		defer s.forget() // what it says ahead itself
+	}
 	for left := min(most, s.room()); left > 0; left = min(left-1, s.room()) {
 		next, ok := g.next(p, left)
 		if !ok {
 			break
 		}
-		t, err := s.try(ctx, Attempt{Phase: g.phase, Setup: p.setup, LimitBytes: next})
+		a := Attempt{Phase: g.phase, Setup: p.setup, LimitBytes: next}
+		if within := tolerance(next, g.share); len(s.plan) > 0 {
+			a = s.planned(a, max(p.fails+1, next-within), min(p.limit()-1, next+within))
+		} else {
+			s.ahead(ctx, g.lower(p, a, left, len(s.nodes()))...)
+		}
+		t, err := s.try(ctx, a)
 		if err != nil {
 			return p, err
 		}
@@ -102,6 +112,22 @@ func (s *Search) narrow(ctx context.Context, p point, g narrowing, most int) (po
 		}
 	}
 	return p, nil
+}
+
+// lower are an attempt and those that would come after it if each had room.
+func (g narrowing) lower(p point, a Attempt, left, most int) []Attempt {
+	attempts := []Attempt{a}
+	for left--; left > 0 && len(attempts) < most; left-- {
+		p.at.LimitBytes, p.at.Phase, p.at.CacheBytes = a.LimitBytes, a.Phase, 0
+		g.made = append(slices.Clone(g.made), p.at)
+		next, ok := g.next(p, left)
+		if !ok {
+			break
+		}
+		a.LimitBytes = next
+		attempts = append(attempts, a)
+	}
+	return attempts
 }
 
 // next is the limit to try after the trials so far, with so many left: the guess,
@@ -254,6 +280,9 @@ func (s *Search) findLimit(ctx context.Context) error {
 	g := narrowing{phase: PhaseRefine, share: s.fine(), guess: s.predict(s.best.at), needs: s.fixesHeap(s.best.setup)}
 	if n, known := s.needOf(s.best.setup); known && g.needs && !s.best.setup.empty() {
 		g.share, g.guess, g.spare = max(g.share, needTolerance), s.bounded(n.MeanBytes), s.Spare
+	}
+	if n, known := s.needOf(s.best.setup); known && g.needs && !s.best.setup.empty() && s.wantsLong(s.best.setup, 0) {
+		s.ahead(ctx, Attempt{Phase: PhaseLong, Setup: s.best.setup, LimitBytes: s.bounded(n.BoundBytes)})
 	}
 	var err error
 	s.best, err = s.narrow(ctx, s.best, g, s.room())
