@@ -137,7 +137,7 @@ func writeNodes(t *strings.Builder, all []figures) {
 					near++
 				}
 			}
-			fmt.Fprintf(t, "| %s | %d | %d | %s | %.2f (%.2f … %.2f) | %.0f | %.0f … %.0f | %.1f %% | %.1f %% | %.3f (%.3f) |\n", f.cell, n, len(replays), results.Spread(of(replays, wallOf), "%.1f"),
+			fmt.Fprintf(t, "| %s | %d | %d | %s | %.3f (%.3f … %.3f) | %.0f | %.0f … %.0f | %.1f %% | %.1f %% | %.3f (%.3f) |\n", f.cell, n, len(replays), results.Spread(of(replays, wallOf), "%.1f"),
 				results.Median(shares), quantile(shares, 0.025), quantile(shares, 0.975), results.Median(limits), quantile(limits, 0.025), quantile(limits, 0.975),
 				100*float64(near)/float64(max(1, len(limits))), 100*sameLevers(replays), apartOf(alone, limits), chanceApart(len(alone), len(limits)))
 		}

@@ -364,6 +364,7 @@ func (s *Search) room() int {
 	if most == 0 {
 		most = DefaultTrials
 	}
+	most += max(0, len(s.nodes())-2) // each has a baseline
 	made := len(s.found.Trials)
 	left := most - made
 	if s.Budget > 0 && made > 0 {
