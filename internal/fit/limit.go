@@ -93,8 +93,8 @@ func (s *Search) narrow(ctx context.Context, p point, g narrowing, most int) (po
 			break
 		}
 		a := Attempt{Phase: g.phase, Setup: p.setup, LimitBytes: next}
-		if places := len(s.nodes()) - len(s.plan); len(g.made) == 0 && places > 1 {
-			s.ahead(ctx, g.likely(p, a, left, places)...)
+		if g.phase == PhaseAsGiven && len(g.made) == 0 && len(s.plan) == 0 {
+			s.ahead(ctx, g.lower(p, a, left, len(s.nodes()))...)
 		} else if within := tolerance(next, g.share); len(s.plan) > 0 {
 			a = s.planned(a, max(p.fails+1, next-within), min(p.limit()-1, next+within))
 		}
@@ -114,19 +114,12 @@ func (s *Search) narrow(ctx context.Context, p point, g narrowing, most int) (po
 	return p, nil
 }
 
-// likely are an attempt and those that would come after it if each went as is likely: that
-// as given has room, and one at the mean of what runs need has not.
-func (g narrowing) likely(p point, a Attempt, left, most int) []Attempt {
+// lower are an attempt and those that would come after it if each had room.
+func (g narrowing) lower(p point, a Attempt, left, most int) []Attempt {
 	attempts := []Attempt{a}
 	for left--; left > 0 && len(attempts) < most; left-- {
-		t := p.at
-		t.LimitBytes, t.Phase = a.LimitBytes, a.Phase
-		if g.phase == PhaseRefine {
-			t.Pressed, p.fails = true, a.LimitBytes
-		} else {
-			t.CacheBytes, p.at = 0, t
-		}
-		g.made = append(slices.Clone(g.made), t)
+		p.at.LimitBytes, p.at.Phase, p.at.CacheBytes = a.LimitBytes, a.Phase, 0
+		g.made = append(slices.Clone(g.made), p.at)
 		next, ok := g.next(p, left)
 		if !ok {
 			break
