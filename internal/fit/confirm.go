@@ -181,7 +181,11 @@ func (s *Search) planProof(ctx context.Context, setup Setup, limit int64) {
 	if s.Stress {
 		proof = append(proof, Attempt{Phase: PhaseHalf, Setup: setup, LimitBytes: limit})
 	}
-	if below, ok := s.below(setup, limit); ok {
+	var need *Need
+	if n, known := s.needOf(setup); known && s.fixesHeap(setup) {
+		need = &n
+	}
+	if below, ok := s.below(setup, limit, need); ok {
 		proof = append(proof, below)
 	}
 	s.ahead(ctx, proof...)
@@ -271,7 +275,7 @@ func (f *Found) FreshRuns() []Trial {
 // are page cache otherwise.
 func (s *Search) showFailure(ctx context.Context) error {
 	defer s.forget()
-	a, ok := s.below(s.found.Setup, s.found.LimitBytes)
+	a, ok := s.below(s.found.Setup, s.found.LimitBytes, s.found.Need)
 	if !ok || s.outOfTime("the run below the limit") {
 		return nil
 	}
@@ -287,10 +291,11 @@ func (s *Search) showFailure(ctx context.Context) error {
 	return nil
 }
 
-// below is the run below a limit of a setup; false where none is wanted or possible.
-func (s *Search) below(setup Setup, limit int64) (a Attempt, ok bool) {
-	if n, known := s.needOf(setup); known && s.fixesHeap(setup) {
-		limit -= n.GrowthBytes
+// below is the run below a limit of a setup, the need of which is nil where it is not known;
+// false where no run is wanted or possible.
+func (s *Search) below(setup Setup, limit int64, need *Need) (a Attempt, ok bool) {
+	if need != nil {
+		limit -= need.GrowthBytes
 	}
 	limit = (int64(failureShare*float64(limit)) - s.untouched(setup)) / mib * mib
 	return Attempt{Phase: PhaseBelow, Setup: setup, LimitBytes: limit}, s.ShowFailure && limit >= floorBytes
