@@ -27,8 +27,8 @@ type figures struct {
 	// unanswered are those without a limit, by what they said.
 	unanswered map[string]int
 	truth      truth
-	// onNodes are the answers on so many nodes, those that count.
-	onNodes map[int][]replay
+	// onNodes are the answers on one node, two and so on, where they were replayed.
+	onNodes [][]replay
 }
 
 // truth is what the recorded trials say of the answers.
@@ -48,7 +48,7 @@ type truth struct {
 
 // figuresOf replays so many searches, of seeds from 1.
 func figuresOf(r *replayed, searches int) (figures, error) {
-	f := figures{cell: r.head.Cell, head: r.head, trials: len(r.trials), real: r.answers, unanswered: map[string]int{}, onNodes: map[int][]replay{}}
+	f := figures{cell: r.head.Cell, head: r.head, trials: len(r.trials), real: r.answers, unanswered: map[string]int{}}
 	for _, m := range r.trials {
 		if m.Result.Load != nil && !m.Result.Ended {
 			f.others = append(f.others, m.Result.Others)
@@ -69,17 +69,6 @@ func figuresOf(r *replayed, searches int) (figures, error) {
 		}
 	}
 	f.truth = r.truthOf(f.answered())
-	for n := 2; n <= mostNodes; n++ {
-		for seed := range searches {
-			rep, err := r.runOn(n, uint64(seed+1), nil, nil)
-			if err != nil {
-				return f, err
-			}
-			if rep.counts() && rep.Failure == "" {
-				f.onNodes[n] = append(f.onNodes[n], rep)
-			}
-		}
-	}
 	return f, nil
 }
 

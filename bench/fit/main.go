@@ -133,6 +133,9 @@ func (b bench) run(ctx context.Context) error {
 		}
 		begin := time.Now()
 		f, err := figuresOf(r, b.replays)
+		if err == nil {
+			err = f.replayOnNodes(r, b.replays, mostNodes)
+		}
 		if err != nil {
 			return err
 		}
