@@ -160,7 +160,7 @@ func (f figures) near(replays []replay) float64 {
 // writeNodes tells how long searches take on several nodes, and what they answer.
 func writeNodes(t *strings.Builder, all []figures) {
 	t.WriteString("## On several nodes\n\nThe same searches with `--parallel N`: each trial takes as long as the recorded one that answers it, but a long run, and one with half the processors, as long as one of those that were recorded. " +
-		"Nodes are alike, what a pod takes to start and to end is in no trial, and class archives are trained on the first node, which no cluster does yet. The share is of the time on one node with the same seed: median (2.5 % … 97.5 %). " +
+		"Nodes are alike, what a pod takes to start and to end is in no trial, and nothing else is made while a class archive is trained. The share is of the time on one node with the same seed: median (2.5 % … 97.5 %). " +
 		"The goal on two nodes is a median of at most 0.65, and 19 of 20 answers within 5 % of the median on one. Apart is the largest difference between the distributions of answers on one node and on N (Kolmogorov and Smirnov), in brackets what chance exceeds in 5 % of all pairs: answers of more nodes are near those of one, but not distributed alike where it is larger.\n\n" +
 		"| cell | nodes | searches | minutes | share of the time on one | answer | 2.5 % … 97.5 % | within 5 % of the median on one | same levers | apart | goal |\n|---|---:|---:|---|---|---:|---:|---:|---:|---|---|\n")
 	for _, f := range all {

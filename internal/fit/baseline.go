@@ -25,7 +25,7 @@ const (
 
 // runBaselines runs the baselines and keeps the one of median throughput: the
 // bar of a relative objective must not hang on one run's luck. Where several
-// differ much, one more is run.
+// differ much, one more is run. Of several nodes each has one, and the first another.
 func (s *Search) runBaselines(ctx context.Context) error {
 	s.expect(DefaultTrials)
 	nodes, least := s.nodes(), s.Baselines
@@ -88,13 +88,12 @@ func (s *Search) setBar() {
 	}
 }
 
-// nodeOf is the node of a baseline: they go round, so that each node has one; without nodes
-// it is anywhere.
-func nodeOf(nodes []string, baseline int) string {
+// nodeOf is the node of a run, by its number: they go round; without nodes it is anywhere.
+func nodeOf(nodes []string, run int) string {
 	if len(nodes) == 0 {
 		return ""
 	}
-	return nodes[baseline%len(nodes)]
+	return nodes[run%len(nodes)]
 }
 
 // baseline makes one baseline, and once more where it lived and yet did not meet

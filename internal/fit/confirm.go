@@ -167,6 +167,9 @@ func (s *Search) prove(ctx context.Context, setup Setup, c *confirmation, below 
 // planProof says ahead what a proof is made of. A long run at this limit or less that was
 // said before stays.
 func (s *Search) planProof(ctx context.Context, setup Setup, limit int64) {
+	if len(s.nodes()) == 0 {
+		return
+	}
 	long := s.planned(Attempt{Phase: PhaseLong, Setup: setup}, floorBytes, limit)
 	if len(s.plan) > 1 || long.LimitBytes == 0 {
 		s.forget()

@@ -2,7 +2,6 @@ package fit
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -97,6 +96,7 @@ type Places struct {
 type job struct {
 	attempt Attempt
 	place   int // -1 before it begins
+	ctx     context.Context
 	cancel  context.CancelFunc
 	done    bool
 	outcome Outcome
@@ -208,9 +208,8 @@ func (p *Places) fill(ctx context.Context) {
 		if b := j.attempt.ByNode[at.Node]; b != nil {
 			j.attempt.Baseline = b
 		}
-		var running context.Context
-		running, j.cancel = context.WithCancel(ctx)
-		p.lanes.Begin(running, place, j.attempt)
+		j.ctx, j.cancel = context.WithCancel(ctx)
+		p.lanes.Begin(j.ctx, place, j.attempt)
 	}
 }
 
@@ -231,13 +230,14 @@ func (p *Places) left() []Place {
 	return left
 }
 
-// end waits for a trial. One whose place was lost is begun anew, unless it was dropped.
+// end waits for a trial. One whose place was lost begins anew, unless it was ended.
 func (p *Places) end() {
 	e := p.lanes.End()
 	j := p.at[e.Place]
 	p.at[e.Place] = nil
+	ended := j.ctx.Err() != nil
 	j.cancel()
-	if e.Err != nil && !errors.Is(e.Err, context.Canceled) && p.lost(e.Err) && len(p.left()) > 1 {
+	if e.Err != nil && !ended && p.lost(e.Err) && len(p.left()) > 1 {
 		p.gone[e.Place] = true
 		p.note(fmt.Sprintf("node %s is given up, and its trial is made on another one: %s", p.places[e.Place].Node, strings.ReplaceAll(e.Err.Error(), "\n", "; ")))
 		if filer, ok := p.trierOf(j).(Filer); ok {
@@ -313,11 +313,12 @@ func (s *Search) ahead(ctx context.Context, attempts ...Attempt) {
 	if len(s.nodes()) == 0 || s.spent() {
 		return
 	}
-	for i := range attempts {
-		attempts[i] = s.filled(attempts[i])
+	var next []Attempt
+	for _, a := range attempts {
+		next = append(next, s.filled(a))
 	}
-	s.plan = append(s.plan, attempts...)
-	s.Trier.(Planner).Ahead(ctx, attempts)
+	s.plan = append(s.plan, next...)
+	s.Trier.(Planner).Ahead(ctx, next)
 }
 
 // forget drops what was said ahead.

@@ -113,23 +113,26 @@ func TestSearchOnNodes(t *testing.T) {
 			all, _ := nodes(names...)
 			p, notes := placesOf(all)
 			s := all[0].app.search()
-			s.Trier, s.Stress = p, true
+			s.Trier, s.Stress, s.Ablation, s.HeapCurve = p, true, true, true
 			got, err := s.Run(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
 			checkFound(t, s, got)
-			on := map[string]bool{}
+			on, heaps := map[string]bool{}, map[string]bool{}
 			for _, tr := range got.Trials {
 				if tr.Phase == PhaseBaseline {
 					on[tr.Node] = true
+				}
+				if tr.Phase == PhaseHeap {
+					heaps[tr.Node] = true
 				}
 				if b := s.bars[tr.Node]; tr.Phase == PhaseConfirm && tr.Baseline != b {
 					t.Errorf("trial %d on %s is measured against another node", tr.Number, tr.Node)
 				}
 			}
-			if len(on) != len(names) || len(*notes) > 0 || len(s.plan) > 0 || len(p.jobs) > 0 {
-				t.Errorf("baselines on %v, notes %q, %d said ahead are left", on, *notes, len(s.plan))
+			if len(on) != len(names) || len(heaps) != 1 || len(*notes) > 0 || len(s.plan) > 0 || len(p.jobs) > 0 {
+				t.Errorf("baselines on %v, heaps on %v, notes %q, %d said ahead are left", on, heaps, *notes, len(s.plan))
 			}
 			if got.LimitBytes > one.LimitBytes+one.LimitBytes/20 || got.LimitBytes < one.LimitBytes-one.LimitBytes/20 {
 				t.Errorf("%d MiB on %d nodes, %d on one", got.LimitBytes/mib, len(names), one.LimitBytes/mib)
