@@ -171,8 +171,9 @@ func (s *Search) planProof(ctx context.Context, setup Setup, limit int64) {
 		return
 	}
 	long := s.planned(Attempt{Phase: PhaseLong, Setup: setup}, floorBytes, limit)
-	if len(s.plan) > 1 || long.LimitBytes == 0 {
-		s.forget()
+	s.forget(proofPhases[1:]...)
+	if long.LimitBytes == 0 {
+		s.forget(PhaseLong)
 	}
 	var proof []Attempt
 	if s.wantsLong(setup, limit) && long.LimitBytes == 0 {
@@ -277,7 +278,7 @@ func (f *Found) FreshRuns() []Trial {
 // touched, but the JDK's newer releases write to all pages of class archives with it, which
 // are page cache otherwise.
 func (s *Search) showFailure(ctx context.Context) error {
-	defer s.forget()
+	defer s.forget(proofPhases...)
 	a, ok := s.below(s.found.Setup, s.found.LimitBytes, s.found.Need)
 	if !ok || s.outOfTime("the run below the limit") {
 		return nil

@@ -150,7 +150,7 @@ func (s *Search) ablate(ctx context.Context) error {
 		}
 	}
 	s.ahead(ctx, attempts...)
-	defer s.forget()
+	defer s.forget(PhaseAblation)
 	for _, a := range attempts {
 		if s.outOfTime("the rest of the ablation") {
 			return nil

@@ -26,7 +26,9 @@ func Run(ctx context.Context, c Config) (*Result, error) {
 		res.RunnerName = c.Runner.Name()
 	}
 	found, err := s.Run(ctx)
-	s.forget()
+	if p, ok := made.(Planner); ok {
+		p.Drop(func(Attempt) bool { return true })
+	}
 	res.Found, res.Took = *found, res.Took+time.Since(begin)
 	res.Peak, res.UnpaidBytes = peakOf(found.Confirmations), unpaid(found.Confirmations)
 	if c.Journal == nil || Ended(err) { // else it goes on later, with its archives

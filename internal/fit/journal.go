@@ -135,9 +135,9 @@ func (r *Recorder) Ahead(ctx context.Context, attempts []Attempt) {
 }
 
 // Drop forgets what was planned.
-func (r *Recorder) Drop() {
+func (r *Recorder) Drop(such func(Attempt) bool) {
 	if p, ok := r.made.(Planner); ok {
-		p.Drop()
+		p.Drop(such)
 	}
 }
 

@@ -84,19 +84,17 @@ type narrowing struct {
 // narrow brings the smallest limit that passes and the largest that fails
 // together, until they are within tolerance or trials run out.
 func (s *Search) narrow(ctx context.Context, p point, g narrowing, most int) (point, error) {
-	if len(s.plan) == 0 {
-		defer s.forget() // what it says ahead itself
-	}
+	defer s.forget(g.phase)
 	for left := min(most, s.room()); left > 0; left = min(left-1, s.room()) {
 		next, ok := g.next(p, left)
 		if !ok {
 			break
 		}
 		a := Attempt{Phase: g.phase, Setup: p.setup, LimitBytes: next}
-		if g.phase == PhaseAsGiven && len(g.made) == 0 && len(s.plan) == 0 {
-			s.ahead(ctx, g.lower(p, a, left, len(s.nodes()))...)
-		} else if within := tolerance(next, g.share); len(s.plan) > 0 {
-			a = s.planned(a, max(p.fails+1, next-within), min(p.limit()-1, next+within))
+		within := tolerance(next, g.share)
+		if a = s.planned(a, max(p.fails+1, next-within), min(p.limit()-1, next+within)); !slices.ContainsFunc(s.plan, a.alike) {
+			s.forget(g.phase)
+			s.ahead(ctx, g.likely(p, a, left, len(s.nodes()))...)
 		}
 		t, err := s.try(ctx, a)
 		if err != nil {
@@ -114,12 +112,19 @@ func (s *Search) narrow(ctx context.Context, p point, g narrowing, most int) (po
 	return p, nil
 }
 
-// lower are an attempt and those that would come after it if each had room.
-func (g narrowing) lower(p point, a Attempt, left, most int) []Attempt {
+// likely are an attempt and those that would come after it if each went as is likely: that
+// as given has room, and one at the mean of what runs need has not.
+func (g narrowing) likely(p point, a Attempt, left, most int) []Attempt {
 	attempts := []Attempt{a}
 	for left--; left > 0 && len(attempts) < most; left-- {
-		p.at.LimitBytes, p.at.Phase, p.at.CacheBytes = a.LimitBytes, a.Phase, 0
-		g.made = append(slices.Clone(g.made), p.at)
+		t := p.at
+		t.LimitBytes, t.Phase = a.LimitBytes, a.Phase
+		if g.phase == PhaseAsGiven {
+			t.CacheBytes, p.at = 0, t
+		} else {
+			t.Pressed, p.fails = true, a.LimitBytes
+		}
+		g.made = append(slices.Clone(g.made), t)
 		next, ok := g.next(p, left)
 		if !ok {
 			break

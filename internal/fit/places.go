@@ -25,8 +25,8 @@ type Planner interface {
 	// Ahead says which trials are about to be asked for, in that order, after those that
 	// were said before. They begin when a place is free.
 	Ahead(ctx context.Context, attempts []Attempt)
-	// Drop ends all trials that were said ahead and not asked for.
-	Drop()
+	// Drop ends the trials that were said ahead and not asked for, as far as they are such.
+	Drop(such func(Attempt) bool)
 }
 
 // Place is where one trial at a time is made.
@@ -167,13 +167,19 @@ func (p *Places) planned(a Attempt) *job {
 }
 
 // Drop ends what nobody has asked for.
-func (p *Places) Drop() {
-	for _, j := range p.jobs {
+func (p *Places) Drop(such func(Attempt) bool) {
+	var dropped []*job
+	p.jobs = slices.DeleteFunc(p.jobs, func(j *job) bool {
+		if !such(j.attempt) {
+			return false
+		}
 		if j.cancel != nil {
 			j.cancel()
 		}
-	}
-	for _, j := range p.jobs {
+		dropped = append(dropped, j)
+		return true
+	})
+	for _, j := range dropped {
 		for j.place >= 0 && !j.done {
 			p.end()
 		}
@@ -181,7 +187,6 @@ func (p *Places) Drop() {
 			filer.Discard(j.attempt.Ahead)
 		}
 	}
-	p.jobs = nil
 }
 
 // trierOf is what a job was begun by, or nil.
@@ -321,13 +326,17 @@ func (s *Search) ahead(ctx context.Context, attempts ...Attempt) {
 	s.Trier.(Planner).Ahead(ctx, next)
 }
 
-// forget drops what was said ahead.
-func (s *Search) forget() {
-	if len(s.plan) > 0 {
-		s.plan = nil
-		s.Trier.(Planner).Drop()
+// forget drops what was said ahead of some phases.
+func (s *Search) forget(phases ...Phase) {
+	such := func(a Attempt) bool { return slices.Contains(phases, a.Phase) }
+	if slices.ContainsFunc(s.plan, such) {
+		s.plan = slices.DeleteFunc(s.plan, such)
+		s.Trier.(Planner).Drop(such)
 	}
 }
+
+// proofPhases are those of which a proof is made, and of the run below it.
+var proofPhases = []Phase{PhaseLong, PhaseConfirm, PhaseHalf, PhaseBelow}
 
 // planned is an attempt that was said ahead, of the phase and the setup of another one, and
 // at a limit from low to high; else that one.

@@ -50,6 +50,8 @@ func (n *node) Train(ctx context.Context, s Setup, option string) (string, error
 
 func (n *node) Extract(ctx context.Context) (string, error) { return n.app.Extract(ctx) }
 
+func whatever(Attempt) bool { return true }
+
 var errNode = errors.New("the node is gone")
 
 // nodes are so many, and what was begun where.
@@ -192,7 +194,7 @@ func TestSearchOnNodesGoesOn(t *testing.T) {
 		s := all[0].app.search()
 		s.Trier = NewRecorder(&cuttingPlaces{p, cut}, Config{Runner: runnertest.OnlyHost(runner.ThisHost()), Journal: m, ArchiveDir: "/archive", ArchivesInside: "/archive"})
 		f, err := s.Run(t.Context())
-		s.forget()
+		p.Drop(whatever)
 		return f, err
 	}
 	want, err := run(&memory{}, 1000)
@@ -283,7 +285,7 @@ func TestTrialsBesideEachOther(t *testing.T) {
 	if o, err := p.Try(ctx, at(5)); err != nil || o.PeakBytes != 5 {
 		t.Fatalf("%+v, %v", o, err)
 	}
-	p.Drop()
+	p.Drop(whatever)
 	if len(p.jobs) > 0 || p.at[0] != nil || p.at[1] != nil {
 		t.Errorf("%d jobs, at the places %v", len(p.jobs), p.at)
 	}
@@ -292,7 +294,7 @@ func TestTrialsBesideEachOther(t *testing.T) {
 	if _, err := p.Try(ctx, at(6)); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
 	}
-	p.Drop()
+	p.Drop(whatever)
 }
 
 // The log of a trial that was made ahead gets the number by which it is asked for, and that

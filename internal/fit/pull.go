@@ -635,7 +635,7 @@ func (s *Search) tightenHeap(ctx context.Context) error {
 	before := s.predict(s.best.at)
 	tooSmall := int64(0)
 	var smaller heapTrial
-	defer s.forget()
+	defer s.forget(PhaseLever)
 	for range 3 {
 		next, reason := s.nextHeap(tooSmall)
 		if reason != "" {
