@@ -31,6 +31,8 @@ type figures struct {
 	// replayed.
 	preferences []figures
 	prefer      fit.Prefer
+	// onNodes are the answers on one node, two and so on, where they were replayed.
+	onNodes [][]replay
 }
 
 // truth is what the recorded trials say of the answers.

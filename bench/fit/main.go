@@ -37,6 +37,7 @@ type bench struct {
 	prefer             fit.Prefer
 	fits, replays      int
 	trace              uint64
+	nodes              int
 	length             time.Duration
 	port               int
 	out                io.Writer
@@ -70,6 +71,7 @@ func main() {
 	flag.IntVar(&b.replays, "replay", 1000, "searches to replay on each bank")
 	flag.Uint64Var(&b.trace, "trace", 0, "show the steps of the replay with this seed instead")
 	prefer := flag.String("prefer", string(fit.PreferMemory), "memory, balanced or throughput: what the replayed searches prefer")
+	flag.IntVar(&b.nodes, "nodes", 1, "on how many nodes the search of -trace runs")
 	flag.BoolVar(&b.page, "page", false, "write docs/results/steady.md, and the banks that it is of, packed")
 	flag.IntVar(&b.port, "port", 18670, "port of the service")
 	flag.Parse()
@@ -142,6 +144,9 @@ func (b bench) run(ctx context.Context) error {
 		}
 		begin := time.Now()
 		f, err := figuresOf(r, b.replays)
+		if err == nil {
+			err = f.replayOnNodes(r, b.replays, mostNodes)
+		}
 		if err != nil {
 			return err
 		}
@@ -199,7 +204,7 @@ func (b bench) traceAll() error {
 		if err != nil {
 			return err
 		}
-		rep, err := r.run(b.trace, func(e fit.Event) {
+		rep, err := r.runOn(b.nodes, b.trace, func(e fit.Event) {
 			if o := e.Outcome; o != nil {
 				fmt.Fprintf(b.out, "  %s: %s\n", e.Attempt, outcomeText(o))
 			}
@@ -210,8 +215,8 @@ func (b bench) traceAll() error {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(b.out, "%s, seed %d: %d MiB (as given %d), %d trials and %d of proof, %.0f %% modelled %s\n", c, b.trace, rep.LimitBytes/mib, rep.AsGivenBytes/mib,
-			rep.Search, rep.Proof, 100*rep.modelled, rep.Failure)
+		fmt.Fprintf(b.out, "%s, seed %d: %d MiB (as given %d), %d trials and %d of proof in %s, %.0f %% modelled %s\n", c, b.trace, rep.LimitBytes/mib, rep.AsGivenBytes/mib,
+			rep.Search, rep.Proof, rep.wall.Round(time.Second), 100*rep.modelled, rep.Failure)
 		if rep.need != nil {
 			for _, part := range parts {
 				fmt.Fprintf(b.out, "  %s %.1f\n", part.name, part.of(rep))

@@ -27,6 +27,7 @@ func pageOf(all []figures) string {
 	writeReal(&t, all)
 	writeReplays(&t, all)
 	writeCost(&t, all)
+	writeNodes(&t, all)
 	writeTruth(&t, all)
 	writePreferences(&t, all)
 	writeParts(&t, all)

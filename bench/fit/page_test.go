@@ -9,6 +9,9 @@ import (
 // The parts of an answer's limit add up to it, but for bytes that means lose.
 func TestParts(t *testing.T) {
 	f, err := figuresOf(openTree(t), 10)
+	if err == nil {
+		err = f.replayOnNodes(openTree(t), 10, mostNodes)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

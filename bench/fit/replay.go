@@ -329,6 +329,13 @@ type want struct {
 
 // Try draws a trial.
 func (r *replayer) Try(_ context.Context, a fit.Attempt) (fit.Outcome, error) {
+	o, p := r.drawn(a)
+	r.answered(a, p)
+	return o, nil
+}
+
+// drawn is an answer, and what it was drawn from.
+func (r *replayer) drawn(a fit.Attempt) (fit.Outcome, pool) {
 	p := r.poolOf(a.Setup, a.LimitBytes)
 	o := r.judge(p.draw(r.rng), a)
 	if a.Squeeze && o.Passed && o.CacheBytes == 0 {
@@ -336,6 +343,11 @@ func (r *replayer) Try(_ context.Context, a fit.Attempt) (fit.Outcome, error) {
 		o, told = r.squeezed(a, o)
 		p.modelled = p.modelled || !told
 	}
+	return o, p
+}
+
+// answered counts an answer that the search has got.
+func (r *replayer) answered(a fit.Attempt, p pool) {
 	if a.Phase != fit.PhaseLong && a.Phase != fit.PhaseHalf {
 		r.count(p.modelled)
 	}
@@ -351,7 +363,6 @@ func (r *replayer) Try(_ context.Context, a fit.Attempt) (fit.Outcome, error) {
 		}
 		r.wanted(w, have)
 	}
-	return o, nil
 }
 
 // squeezed is the outcome with what a squeeze left at the nearest limit that one followed
@@ -476,17 +487,26 @@ type replay struct {
 	below, failedBelow bool
 	// need is what its limit is made of; nil where its heap follows the limit.
 	need *fit.Need
+	// wall is how long it took.
+	wall time.Duration
 }
 
 // counts says that it was answered from the bank and not from the model.
 func (r replay) counts() bool { return r.modelled <= mostModelled }
 
-// run replays one search, the same for the same seed. Observe and wanted may be nil.
+// run replays one search on one node, the same for the same seed. Observe and wanted may be
+// nil.
 func (r *replayed) run(seed uint64, observe func(fit.Event), wanted func(want, int)) (replay, error) {
+	return r.runOn(1, seed, observe, wanted)
+}
+
+// runOn replays one search on some nodes.
+func (r *replayed) runOn(nodes int, seed uint64, observe func(fit.Event), wanted func(want, int)) (replay, error) {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(r.head.Cell.String())) // never fails
 	t := &replayer{replayed: r, rng: rand.New(rand.NewPCG(seed, h.Sum64())), wanted: wanted}
-	s := r.search(t)
+	w := &wall{replayer: t, lengths: rand.New(rand.NewPCG(seed, 1))}
+	s := r.search(w.on(nodes))
 	s.Observe = observe
 	found, err := s.Run(context.Background())
 	if err != nil && !fit.Ended(err) {
@@ -494,6 +514,7 @@ func (r *replayed) run(seed uint64, observe func(fit.Event), wanted func(want, i
 	}
 	rep := replay{seed: seed, answer: answerOf(found, err), modelled: float64(t.modelled) / float64(max(1, t.asked)), pools: t.pools}
 	rep.Took += t.training
+	rep.wall = w.now + t.training
 	rep.need = found.Need
 	for _, run := range found.Confirmations {
 		if run.Passed {

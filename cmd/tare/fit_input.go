@@ -170,6 +170,9 @@ func (o fitOptions) objective(l fit.Load) (trial.SLO, error) {
 // terms are how far the search goes, and the levers that it tries.
 func (o fitOptions) terms() (fit.Terms, []fit.Lever, error) {
 	t := fit.Terms{Baselines: o.baselines, Confirmations: o.confirmations, MaxTrials: o.trials, Budget: o.budget, HeapCurve: o.heapCurve, Ablation: o.ablation, Seed: o.seed}
+	if o.parallel > 1 {
+		t.Parallel = o.parallel
+	}
 	t.Stress, t.WarmBlocks = o.proof == proofFull, o.warmBlocks
 	var errs [6]error
 	t.Prefer, errs[0] = fit.ParsePrefer(o.prefer)

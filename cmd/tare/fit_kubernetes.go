@@ -22,6 +22,9 @@ import (
 
 const inCluster = "kubernetes"
 
+// maxParallel bounds the nodes of a fit.
+const maxParallel = 16
+
 // kubeFlags are the flags of a fit in a cluster.
 type kubeFlags struct {
 	kubeapi.Options
@@ -31,6 +34,7 @@ type kubeFlags struct {
 	nodeSelector    map[string]string
 	agentImage      string
 	pullPolicy      string
+	parallel        int
 }
 
 func (k *kubeFlags) addFlags(f *pflag.FlagSet) {
@@ -41,7 +45,8 @@ func (k *kubeFlags) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&k.from, "from", "", "`KIND/NAME` of a workload the pod template of which the trials copy, such as deployment/shop; it is not changed")
 	f.StringVar(&k.container, "container", "", "`name` of the application's container in --from (default: the first)")
 	f.StringSliceVar(&k.consent, "yes-it-may-reach", nil, "`HOST,…` that the copy of --from names and may reach; tare lists them where they are not given")
-	f.StringToStringVar(&k.nodeSelector, "node-selector", nil, "`LABEL=VALUE,…` of the node that all trials run on")
+	f.StringToStringVar(&k.nodeSelector, "node-selector", nil, "`LABEL=VALUE,…` of the nodes that trials run on")
+	f.IntVar(&k.parallel, "parallel", 1, "`N` trials at once, each on a node of its own, all of one kind")
 	f.StringVar(&k.agentImage, "agent-image", "tare:latest", "tare's own `image`, where the cluster finds it")
 	f.StringVar(&k.pullPolicy, "pull-policy", string(corev1.PullIfNotPresent), "Always, IfNotPresent or Never: whether the node asks for images that it has")
 }
@@ -54,6 +59,10 @@ func (k *kubeFlags) given() bool {
 // check checks what goes together.
 func (o *fitOptions) checkKubernetes() error {
 	switch {
+	case o.parallel < 1 || o.parallel > maxParallel:
+		return fmt.Errorf("--parallel %d: give 1 to %d", o.parallel, maxParallel)
+	case o.runner != inCluster && o.parallel > 1:
+		return errors.New("--parallel: trials beside each other on one machine disturb each other: give --runner kubernetes, where each has a node, or leave it out")
 	case o.runner != inCluster && o.kubeFlags.given():
 		return errors.New("--from, --in, --namespace, --kubeconfig, --context, --container, --yes-it-may-reach and --node-selector are for --runner kubernetes: give that, or leave them out")
 	case o.runner != inCluster:
@@ -100,7 +109,17 @@ func (o fitOptions) applicationInCluster(ctx context.Context, c *fit.Config, arg
 	if err := o.lookIntoPod(ctx, c, r, app.Image, command, args); err != nil {
 		return errors.Join(err, r.Close())
 	}
-	fmt.Fprintf(stderr, "trials run on node %s, in namespace %s\n", r.Node(), client.Namespace)
+	if err := r.Spread(ctx, o.parallel); err != nil {
+		if errors.Is(err, kube.ErrNodes) {
+			err = usageError(err)
+		}
+		return errors.Join(err, r.Close())
+	}
+	var nodes []string
+	for _, n := range r.Nodes() {
+		nodes = append(nodes, n.Name)
+	}
+	fmt.Fprintf(stderr, "trials run on node %s, in namespace %s\n", strings.Join(nodes, ", "), client.Namespace)
 	return nil
 }
 

@@ -33,6 +33,8 @@ func TestFitRefusesBadInput(t *testing.T) {
 	}{
 		{"no command", nil, exitUsage, "fit takes a java command after --"},
 		{"no java", []string{"--ready", "tcp:80", "--", "node", "app.js"}, exitUsage, "not a java command: node"},
+		{"parallel here", []string{"--ready", "tcp:80", "--parallel", "2", "--", "java", "-jar", jar}, exitUsage, "--parallel: trials beside each other on one machine disturb each other"},
+		{"parallel on none", []string{"--ready", "tcp:80", "--parallel", "0", "--", "java", "-jar", jar}, exitUsage, "--parallel 0: give 1 to 16"},
 		{"no such launcher", []string{"--ready", "tcp:80", "--", "/nowhere/java", "-jar", jar}, exitUsage, "install a JDK"},
 		{"missing jar", []string{"--ready", "tcp:80", "--", "java", "-jar", "missing.jar"}, exitUsage, "no such jar: missing.jar"},
 		{"no main class", []string{"--ready", "tcp:80", "--", "java", "-Xmx1g"}, exitUsage, "names no jar, module or main class"},

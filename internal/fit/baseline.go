@@ -25,12 +25,16 @@ const (
 
 // runBaselines runs the baselines and keeps the one of median throughput: the
 // bar of a relative objective must not hang on one run's luck. Where several
-// differ much, one more is run.
+// differ much, one more is run. Of several nodes each has one, and the first another.
 func (s *Search) runBaselines(ctx context.Context) error {
 	s.expect(DefaultTrials)
+	nodes, least := s.nodes(), s.Baselines
+	if len(nodes) > 0 {
+		least = max(least, len(nodes)+1)
+	}
 	var runs []Trial
-	for len(runs) < s.Baselines || len(runs) == s.Baselines && spread(runs) > maxSpread {
-		t, err := s.baseline(ctx)
+	for len(runs) < least || len(nodes) == 0 && len(runs) == least && spread(runs) > maxSpread {
+		t, err := s.baseline(ctx, nodeOf(nodes, len(runs)))
 		if err != nil {
 			return err
 		}
@@ -39,6 +43,9 @@ func (s *Search) runBaselines(ctx context.Context) error {
 		}
 		if len(runs) == 0 {
 			s.work = WorkOf(t.Measured)
+			for i := 1; i < least; i++ {
+				s.ahead(ctx, s.baselineOn(nodeOf(nodes, i)))
+			}
 		}
 		runs = append(runs, t)
 	}
@@ -72,18 +79,37 @@ func (s *Search) setBar() {
 	}
 	median := Median(all)
 	s.bar = &median
+	s.bars = map[string]*trial.Measured{}
+	for _, node := range s.nodes() {
+		here := slices.DeleteFunc(slices.Clone(all), func(t Trial) bool { return t.Node != node })
+		if m := Median(here).Measured; len(here) > 0 {
+			s.bars[node] = &m
+		}
+	}
+}
+
+// nodeOf is the node of a run, by its number: they go round; without nodes it is anywhere.
+func nodeOf(nodes []string, run int) string {
+	if len(nodes) == 0 {
+		return ""
+	}
+	return nodes[run%len(nodes)]
 }
 
 // baseline makes one baseline, and once more where it lived and yet did not meet
 // the objective: chance may have had a hand in it, and all else hangs on it.
-func (s *Search) baseline(ctx context.Context) (Trial, error) {
-	a := Attempt{Phase: PhaseBaseline, LimitBytes: s.AmpleBytes}
+func (s *Search) baseline(ctx context.Context, node string) (Trial, error) {
+	a := s.baselineOn(node)
 	t, err := s.once(ctx, a)
 	if err == nil && (t.Verdict == trial.Errors || t.Verdict == trial.TooSlow) {
 		a.Repeat = 1
 		t, err = s.once(ctx, a)
 	}
 	return t, err
+}
+
+func (s *Search) baselineOn(node string) Attempt {
+	return Attempt{Phase: PhaseBaseline, LimitBytes: s.AmpleBytes, On: node}
 }
 
 // Median is the trial of median speed, of an even number the upper one.
@@ -137,7 +163,7 @@ func (s *Search) besideBaseline(ctx context.Context, slow Trial) (Trial, error) 
 		return slow, err
 	}
 	again := slow.Attempt
-	again.Repeat, again.Baseline = max(1, again.Repeat), b
+	again.Repeat, again.Baseline, again.ByNode, again.On = max(1, again.Repeat), b, nil, slow.Node
 	return s.once(ctx, again)
 }
 
@@ -145,7 +171,7 @@ func (s *Search) besideBaseline(ctx context.Context, slow Trial) (Trial, error) 
 // measured where the trial was fast enough beside it; else nil. The bar of the trials
 // that come is by all baselines.
 func (s *Search) beside(ctx context.Context, slow Trial) (*trial.Measured, error) {
-	b, err := s.once(ctx, Attempt{Phase: PhaseBaseline, LimitBytes: s.AmpleBytes})
+	b, err := s.once(ctx, s.baselineOn(slow.Node))
 	if err != nil || !b.Passed {
 		return nil, err
 	}

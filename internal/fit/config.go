@@ -127,6 +127,8 @@ type Terms struct {
 	Ablation  bool   `json:",omitempty"`
 	Seed      uint64 `json:",omitempty"`
 	Allow     []Mark `json:",omitempty"`
+	// Parallel is on how many nodes trials are made at once; 0 is one at a time.
+	Parallel int `json:",omitempty"`
 }
 
 // Load is the load of a fit.

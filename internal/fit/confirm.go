@@ -146,6 +146,7 @@ func (s *Search) foreseen(setup Setup, below int64) int64 {
 // one then. The long run comes first, for it is the most likely to need more; where it
 // did, and yet had enough, the limit is raised to what is foreseen now.
 func (s *Search) prove(ctx context.Context, setup Setup, c *confirmation, below int64) error {
+	s.planProof(ctx, setup, c.limit)
 	long, err := s.runLong(ctx, setup, c.limit)
 	if c.runs = long; err != nil || len(long) > 0 {
 		return err
@@ -153,6 +154,7 @@ func (s *Search) prove(ctx context.Context, setup Setup, c *confirmation, below 
 	if more := s.foreseen(setup, below); more > c.limit+tolerance(c.limit, s.fine()) {
 		s.note("with all runs so far the bound is %d MiB", more/mib)
 		c.limit = more
+		s.planProof(ctx, setup, c.limit)
 	}
 	if c.runs, err = s.confirmAt(ctx, setup, c.limit); err != nil || !c.passed() {
 		return err
@@ -160,6 +162,37 @@ func (s *Search) prove(ctx context.Context, setup Setup, c *confirmation, below 
 	half, err := s.runHalf(ctx, setup, c.limit)
 	c.runs = append(c.runs, half...)
 	return err
+}
+
+// planProof says ahead what a proof is made of. A long run at this limit or less that was
+// said before stays.
+func (s *Search) planProof(ctx context.Context, setup Setup, limit int64) {
+	if len(s.nodes()) == 0 {
+		return
+	}
+	long := s.planned(Attempt{Phase: PhaseLong, Setup: setup}, floorBytes, limit)
+	s.forget(proofPhases[1:]...)
+	if long.LimitBytes == 0 {
+		s.forget(PhaseLong)
+	}
+	var proof []Attempt
+	if s.wantsLong(setup, limit) && long.LimitBytes == 0 {
+		proof = append(proof, Attempt{Phase: PhaseLong, Setup: setup, LimitBytes: limit})
+	}
+	for range s.Confirmations {
+		proof = append(proof, Attempt{Phase: PhaseConfirm, Setup: setup, LimitBytes: limit})
+	}
+	if s.Stress {
+		proof = append(proof, Attempt{Phase: PhaseHalf, Setup: setup, LimitBytes: limit})
+	}
+	var need *Need
+	if n, known := s.needOf(setup); known && s.fixesHeap(setup) {
+		need = &n
+	}
+	if below, ok := s.below(setup, limit, need); ok {
+		proof = append(proof, below)
+	}
+	s.ahead(ctx, proof...)
 }
 
 // dropLevers says of every lever that was kept why it is not.
@@ -221,6 +254,7 @@ func (s *Search) setAside(ctx context.Context, made Attempt, t Trial) (next Atte
 		s.note("the run missed by little: it is set aside, and made again")
 		return next, true, nil
 	case made.Baseline == nil && t.SlowAlone() && !s.spent():
+		next.On = t.Node
 		next.Baseline, err = s.beside(ctx, t)
 		return next, next.Baseline != nil, err
 	}
@@ -244,23 +278,31 @@ func (f *Found) FreshRuns() []Trial {
 // touched, but the JDK's newer releases write to all pages of class archives with it, which
 // are page cache otherwise.
 func (s *Search) showFailure(ctx context.Context) error {
-	limit := s.found.LimitBytes
-	if n := s.found.Need; n != nil {
-		limit -= n.GrowthBytes
-	}
-	limit = (int64(failureShare*float64(limit)) - s.untouched(s.found.Setup)) / mib * mib
-	if !s.ShowFailure || limit < floorBytes || s.outOfTime("the run below the limit") {
+	defer s.forget(proofPhases...)
+	a, ok := s.below(s.found.Setup, s.found.LimitBytes, s.found.Need)
+	if !ok || s.outOfTime("the run below the limit") {
 		return nil
 	}
-	t, err := s.once(ctx, Attempt{Phase: PhaseBelow, Setup: s.found.Setup, LimitBytes: limit})
+	within := tolerance(a.LimitBytes, s.fine())
+	t, err := s.once(ctx, s.planned(a, a.LimitBytes-within, a.LimitBytes+within))
 	if err != nil {
 		return err
 	}
 	if t.enough() {
-		s.note("a run at %d MiB passed, too: with more --trials a smaller limit may be found", limit/mib)
+		s.note("a run at %d MiB passed, too: with more --trials a smaller limit may be found", t.LimitBytes/mib)
 	}
 	s.found.FailBelow = s.failBelow(s.found.Setup, s.found.LimitBytes)
 	return nil
+}
+
+// below is the run below a limit of a setup, the need of which is nil where it is not known;
+// false where no run is wanted or possible.
+func (s *Search) below(setup Setup, limit int64, need *Need) (a Attempt, ok bool) {
+	if need != nil {
+		limit -= need.GrowthBytes
+	}
+	limit = (int64(failureShare*float64(limit)) - s.untouched(setup)) / mib * mib
+	return Attempt{Phase: PhaseBelow, Setup: setup, LimitBytes: limit}, s.ShowFailure && limit >= floorBytes
 }
 
 // untouched is how much of a setup's heap its runs did not touch, on the average.

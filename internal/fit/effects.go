@@ -129,7 +129,7 @@ func needs(trials []Trial) needRange {
 
 // ablate runs the recommendation, and it without each of its levers, at a limit
 // that does not matter, several times and in an order drawn at random: what
-// changes on the machine meanwhile then counts on all sides.
+// changes on the machine meanwhile then counts on all sides. Each time is on one node.
 func (s *Search) ablate(ctx context.Context) error {
 	if !s.Ablation || s.found.Setup.empty() {
 		return nil
@@ -143,14 +143,20 @@ func (s *Search) ablate(ctx context.Context) error {
 	}
 	rng := rand.New(rand.NewPCG(s.Seed, 0))
 	s.remaining = ablationRuns * len(setups)
-	for range ablationRuns {
+	var attempts []Attempt
+	for run := range ablationRuns {
 		for _, i := range rng.Perm(len(setups)) {
-			if s.outOfTime("the rest of the ablation") {
-				return nil
-			}
-			if _, err := s.once(ctx, Attempt{Phase: PhaseAblation, Lever: labels[i], Setup: setups[i], LimitBytes: s.leverLimit()}); err != nil {
-				return err
-			}
+			attempts = append(attempts, Attempt{Phase: PhaseAblation, Lever: labels[i], Setup: setups[i], LimitBytes: s.leverLimit(), On: nodeOf(s.nodes(), run)})
+		}
+	}
+	s.ahead(ctx, attempts...)
+	defer s.forget(PhaseAblation)
+	for _, a := range attempts {
+		if s.outOfTime("the rest of the ablation") {
+			return nil
+		}
+		if _, err := s.once(ctx, a); err != nil {
+			return err
 		}
 	}
 	return nil

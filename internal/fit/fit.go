@@ -12,12 +12,13 @@ import (
 // Run fits. On an error the result holds what was found until then.
 func Run(ctx context.Context, c Config) (*Result, error) {
 	t := &trier{config: c}
-	s := c.Search(t)
+	made := c.places(t)
+	s := c.Search(made)
 	begin := time.Now()
 	res := &Result{Time: begin, Config: c.record(), Machine: c.Machine}
 	var rec Recorder
 	if c.Journal != nil {
-		rec = *NewRecorder(t, c)
+		rec = *NewRecorder(made, c)
 		s.Trier = &rec
 		res.Time, res.Took = c.Journal.Began(), tookOf(rec.past)
 	}
@@ -25,6 +26,9 @@ func Run(ctx context.Context, c Config) (*Result, error) {
 		res.RunnerName = c.Runner.Name()
 	}
 	found, err := s.Run(ctx)
+	if p, ok := made.(Planner); ok {
+		p.Drop(func(Attempt) bool { return true })
+	}
 	res.Found, res.Took = *found, res.Took+time.Since(begin)
 	res.Peak, res.UnpaidBytes = peakOf(found.Confirmations), unpaid(found.Confirmations)
 	if c.Journal == nil || Ended(err) { // else it goes on later, with its archives

@@ -19,7 +19,7 @@ const (
 )
 
 // sweepHeap makes trials with the recommended setup and other heaps, from large
-// to small, until speed has fallen off.
+// to small, until speed has fallen off; on one node, for speeds are compared.
 func (s *Search) sweepHeap(ctx context.Context) error {
 	if !s.HeapCurve {
 		return nil
@@ -38,7 +38,7 @@ func (s *Search) sweepHeap(ctx context.Context) error {
 		}
 		limit := wholeMiB(min(s.AmpleBytes, s.found.LimitBytes+max(0, heap-recommended)+sweepSlack))
 		setup := s.found.Setup.withoutHeap().plus(Setup{Options: []string{fmt.Sprintf("-Xmx%dm", heap/mib)}})
-		t, err := s.once(ctx, Attempt{Phase: PhaseHeap, Setup: setup, LimitBytes: limit})
+		t, err := s.once(ctx, Attempt{Phase: PhaseHeap, Setup: setup, LimitBytes: limit, On: nodeOf(s.nodes(), 0)})
 		if err != nil {
 			return err
 		}

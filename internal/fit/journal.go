@@ -119,6 +119,28 @@ func (r *Recorder) Train(ctx context.Context, s Setup, option string) (string, e
 	return file, errors.Join(r.config.Journal.Keep(ctx, Step{Training: &t, LogFile: r.config.outPath(trainingLog)}), err)
 }
 
+// Nodes are the places of the Trier that makes trials; none where it has one.
+func (r *Recorder) Nodes() []string {
+	if p, ok := r.made.(Planner); ok {
+		return p.Nodes()
+	}
+	return nil
+}
+
+// Ahead plans the trials that are not stored.
+func (r *Recorder) Ahead(ctx context.Context, attempts []Attempt) {
+	if p, ok := r.made.(Planner); ok && len(r.past) < len(attempts) {
+		p.Ahead(ctx, attempts[len(r.past):])
+	}
+}
+
+// Drop forgets what was planned.
+func (r *Recorder) Drop(such func(Attempt) bool) {
+	if p, ok := r.made.(Planner); ok {
+		p.Drop(such)
+	}
+}
+
 // Extract is made again whenever it is asked for: the same jar gives the same
 // files.
 func (r *Recorder) Extract(ctx context.Context) (string, error) {

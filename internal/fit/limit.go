@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"math"
+	"slices"
 
 	"tare.dev/tare/internal/trial"
 )
@@ -83,12 +84,19 @@ type narrowing struct {
 // narrow brings the smallest limit that passes and the largest that fails
 // together, until they are within tolerance or trials run out.
 func (s *Search) narrow(ctx context.Context, p point, g narrowing, most int) (point, error) {
+	defer s.forget(g.phase)
 	for left := min(most, s.room()); left > 0; left = min(left-1, s.room()) {
 		next, ok := g.next(p, left)
 		if !ok {
 			break
 		}
-		t, err := s.try(ctx, Attempt{Phase: g.phase, Setup: p.setup, LimitBytes: next})
+		a := Attempt{Phase: g.phase, Setup: p.setup, LimitBytes: next}
+		within := tolerance(next, g.share)
+		if a = s.planned(a, max(p.fails+1, next-within), min(p.limit()-1, next+within)); !slices.ContainsFunc(s.plan, a.alike) {
+			s.forget(g.phase)
+			s.ahead(ctx, g.likely(p, a, left, len(s.nodes()))...)
+		}
+		t, err := s.try(ctx, a)
 		if err != nil {
 			return p, err
 		}
@@ -102,6 +110,29 @@ func (s *Search) narrow(ctx context.Context, p point, g narrowing, most int) (po
 		}
 	}
 	return p, nil
+}
+
+// likely are an attempt and those that would come after it if each went as is likely: that
+// as given has room, and one at the mean of what runs need has not.
+func (g narrowing) likely(p point, a Attempt, left, most int) []Attempt {
+	attempts := []Attempt{a}
+	for left--; left > 0 && len(attempts) < most; left-- {
+		t := p.at
+		t.LimitBytes, t.Phase = a.LimitBytes, a.Phase
+		if g.phase == PhaseAsGiven {
+			t.CacheBytes, p.at = 0, t
+		} else {
+			t.Pressed, p.fails = true, a.LimitBytes
+		}
+		g.made = append(slices.Clone(g.made), t)
+		next, ok := g.next(p, left)
+		if !ok {
+			break
+		}
+		a.LimitBytes = next
+		attempts = append(attempts, a)
+	}
+	return attempts
 }
 
 // next is the limit to try after the trials so far, with so many left: the guess,
@@ -254,6 +285,9 @@ func (s *Search) findLimit(ctx context.Context) error {
 	g := narrowing{phase: PhaseRefine, share: s.fine(), guess: s.predict(s.best.at), needs: s.fixesHeap(s.best.setup)}
 	if n, known := s.needOf(s.best.setup); known && g.needs && !s.best.setup.empty() {
 		g.share, g.guess, g.spare = max(g.share, needTolerance), s.bounded(n.MeanBytes), s.Spare
+	}
+	if n, known := s.needOf(s.best.setup); known && g.needs && !s.best.setup.empty() && s.wantsLong(s.best.setup, 0) {
+		s.ahead(ctx, Attempt{Phase: PhaseLong, Setup: s.best.setup, LimitBytes: s.bounded(n.BoundBytes)})
 	}
 	var err error
 	s.best, err = s.narrow(ctx, s.best, g, s.room())

@@ -238,6 +238,9 @@ func (t Terms) runs() string {
 	if t.WarmBlocks > 1 {
 		text += fmt.Sprintf(", a warm-up %d times as long at most", t.WarmBlocks)
 	}
+	if t.Parallel > 0 {
+		text += fmt.Sprintf(", on %d nodes", t.Parallel)
+	}
 	if t.Ablation {
 		text += fmt.Sprintf(", and an ablation (seed %d)", t.Seed)
 	}

@@ -631,29 +631,49 @@ func (s *Search) tightenHeap(ctx context.Context) error {
 	lever := open[0]
 	result := LeverResult{Lever: lever, BoundBytes: s.ledger().bound(lever), Before: s.best.at.Number}
 	tooSmall := int64(0)
+	var smaller heapTrial
+	defer s.forget(PhaseLever)
 	for range 3 {
 		next, reason := s.nextHeap(tooSmall)
 		if reason != "" {
 			result.Reason = cmp.Or(result.Reason, reason)
 			break
 		}
-		live := s.live(s.best)
-		result.Setup = lever.setup(sizes{heap: next, young: youngFor(next, live)})
-		t, err := s.try(ctx, Attempt{Phase: PhaseLever, Lever: lever.Name, Setup: s.best.setup.plus(result.Setup), LimitBytes: s.leverLimit()})
+		h := s.heapTrial(lever, s.best.setup, next)
+		if len(s.plan) > 0 && max(next-smaller.heap, smaller.heap-next) <= mib {
+			h = smaller
+		} else if has := s.best.setup.heapBytes(); len(s.plan) == 0 && s.room() > reserve+1 {
+			smaller = s.heapTrial(lever, h.Setup, next*next/has/mib*mib)
+			s.ahead(ctx, h.Attempt, smaller.Attempt)
+		}
+		t, err := s.try(ctx, h.Attempt)
 		if err != nil {
 			return err
 		}
+		result.Setup = h.added
 		if reason = s.unfit(t); reason == "" {
 			reason = s.carry(s.on(s.best, []LeverResult{result}, t))
 		}
 		if reason != "" {
-			result.Trial, result.Reason, tooSmall = t.Number, fmt.Sprintf("with %d MiB: %s", next/mib, reason), next
+			result.Trial, result.Reason, tooSmall = t.Number, fmt.Sprintf("with %d MiB: %s", h.heap/mib, reason), h.heap
 		}
 	}
 	if !s.uses(lever) {
 		s.drop(result, result.Reason)
 	}
 	return nil
+}
+
+// heapTrial is a trial of a heap, which it adds to a setup.
+type heapTrial struct {
+	Attempt
+	heap  int64
+	added Setup
+}
+
+func (s *Search) heapTrial(lever Lever, setup Setup, heap int64) heapTrial {
+	added := lever.setup(sizes{heap: heap, young: youngFor(heap, s.live(s.best))})
+	return heapTrial{Attempt{Phase: PhaseLever, Lever: lever.Name, Setup: setup.plus(added), LimitBytes: s.leverLimit()}, heap, added}
 }
 
 // keepSpeed is the share of its speed that the best point should keep with a

@@ -9,9 +9,11 @@ import (
 // add: each of their words has one factor, whatever it stands beside, and all trials have
 // one variance. Setups that were tried on top of each other give it as many factors as
 // there are setups, and what it says of two is the difference of their means then; others,
-// such as the parts of a bundle that failed, tell of a word several times.
+// such as the parts of a bundle that failed, tell of a word several times. Nodes have a
+// factor each: what is compared is compared on one node.
 type regression struct {
 	words []string // the columns after the first, which all trials have
+	nodes []string // the columns after those, without the first node: blocks
 	// normal is the matrix of the normal equations, and moment their right side.
 	normal [][]float64
 	moment []float64
@@ -22,6 +24,7 @@ type regression struct {
 // costPoint is a setup and the logarithm of what the work cost with it.
 type costPoint struct {
 	setup Setup
+	node  string
 	log   float64
 }
 
@@ -33,14 +36,17 @@ func regress(points []costPoint) regression {
 				r.words = append(r.words, w)
 			}
 		}
+		if p.node != points[0].node && !slices.Contains(r.nodes, p.node) {
+			r.nodes = append(r.nodes, p.node)
+		}
 	}
-	n := len(r.words) + 1
+	n := 1 + len(r.words) + len(r.nodes)
 	r.moment = make([]float64, n)
 	for range n {
 		r.normal = append(r.normal, make([]float64, n))
 	}
 	for _, p := range points {
-		row, _ := r.row(p.setup)
+		row := r.block(p)
 		for i := range n {
 			r.moment[i] += row[i] * p.log
 			for j := range n {
@@ -50,7 +56,7 @@ func regress(points []costPoint) regression {
 	}
 	factors, rank, _ := solve(r.normal, r.moment)
 	for _, p := range points {
-		row, _ := r.row(p.setup)
+		row := r.block(p)
 		off := p.log - dot(row, factors)
 		r.squares += off * off
 	}
@@ -72,7 +78,7 @@ func wordsOf(s Setup) []string {
 
 // row is the row of a setup; known is false where it has a word that no trial had.
 func (r regression) row(s Setup) (row []float64, known bool) {
-	row, known = make([]float64, len(r.words)+1), true
+	row, known = make([]float64, 1+len(r.words)+len(r.nodes)), true
 	row[0] = 1
 	for _, w := range wordsOf(s) {
 		if i := slices.Index(r.words, w); i >= 0 {
@@ -82,6 +88,15 @@ func (r regression) row(s Setup) (row []float64, known bool) {
 		}
 	}
 	return row, known
+}
+
+// block is the row of a trial: that of its setup, on its node.
+func (r regression) block(p costPoint) []float64 {
+	row, _ := r.row(p.setup)
+	if i := slices.Index(r.nodes, p.node); i >= 0 {
+		row[1+len(r.words)+i] = 1
+	}
+	return row
 }
 
 // difference is that of the logarithms with one setup and with another, and its variance in

@@ -13,8 +13,8 @@ func adds(words ...string) Setup { return Setup{Options: words} }
 func TestRegression(t *testing.T) {
 	a, b := adds("-a"), adds("-b")
 	both := a.plus(b)
-	chain := []costPoint{{Setup{}, 1}, {Setup{}, 1.2}, {a, 0.5}, {both, 0.4}}
-	square := []costPoint{{Setup{}, 1}, {a, 0.5}, {b, 0.9}, {both, 0.2}}
+	chain := []costPoint{{setup: Setup{}, log: 1}, {setup: Setup{}, log: 1.2}, {setup: a, log: 0.5}, {setup: both, log: 0.4}}
+	square := []costPoint{{setup: Setup{}, log: 1}, {setup: a, log: 0.5}, {setup: b, log: 0.9}, {setup: both, log: 0.2}}
 	for _, c := range []struct {
 		name                            string
 		points                          []costPoint
@@ -29,7 +29,7 @@ func TestRegression(t *testing.T) {
 		{"each alone and both", square, a, Setup{}, -0.6, 1, 0.01, 1, true},
 		{"both of these", square, both, Setup{}, -0.8, 2.25 - 0.25, 0.01, 1, true},
 		{"one over the other", square, a, b, -0.4, 2, 0.01, 1, true},
-		{"never apart", []costPoint{{Setup{}, 1}, {both, 0.5}}, a, Setup{}, 0, 0, 0, 0, false},
+		{"never apart", []costPoint{{setup: Setup{}, log: 1}, {setup: both, log: 0.5}}, a, Setup{}, 0, 0, 0, 0, false},
 		{"never tried", chain, adds("-c"), Setup{}, 0, 0, 0, 0, false},
 		{"the same", chain, a, a, 0, 0, 0.02, 1, true},
 	} {
@@ -64,7 +64,7 @@ func TestRegressionCovers(t *testing.T) {
 					s, log = s.plus(adds(w)), log+factors[i]
 				}
 			}
-			points = append(points, costPoint{s, log + 0.05*rng.NormFloat64()})
+			points = append(points, costPoint{setup: s, log: log + 0.05*rng.NormFloat64()})
 		}
 		log, variance, known := regress(points).difference(adds("-a", "-b"), adds("-d"))
 		if !known {

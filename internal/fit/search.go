@@ -52,6 +52,12 @@ type Attempt struct {
 	Squeeze bool
 	// ByTime asks for trial.SLO.ByTime.
 	ByTime bool `json:",omitempty"`
+	// On is the node that it has to be made on, as long as that is there; empty is any.
+	// ByNode are the baselines that stand in for Baseline on a node. Ahead is above 0 where
+	// the trial may be made before its Number is known, and stands for it.
+	On     string                     `json:",omitempty"`
+	ByNode map[string]*trial.Measured `json:"-"`
+	Ahead  int                        `json:"-"`
 }
 
 // Outcome is what the search has to know of a trial.
@@ -80,6 +86,8 @@ type Outcome struct {
 	Took                                         time.Duration
 	// UnpaidBytes and CacheBytes are as in trial.Result.
 	UnpaidBytes, CacheBytes int64
+	// Node is where it was made, where there were several (Planner).
+	Node string `json:",omitempty"`
 	// Result is the whole trial; nil in some simulations.
 	Result *trial.Result
 }
@@ -215,8 +223,12 @@ type Search struct {
 	Observe func(Event)
 
 	found Found
-	// bar is the baseline that trials are measured against; nil until there is one.
-	bar *Trial
+	// bar is the baseline that trials are measured against; nil until there is one. Bars
+	// are those of each node, where there are several.
+	bar  *Trial
+	bars map[string]*trial.Measured
+	// plan are the trials that were said ahead and not asked for.
+	plan []Attempt
 	// work is what the first baseline's load did.
 	work trial.Work
 	// unsteady says that the baselines differed.
@@ -365,6 +377,7 @@ func (s *Search) room() int {
 	if most == 0 {
 		most = DefaultTrials
 	}
+	most += max(0, len(s.nodes())-2) // each has a baseline
 	made := len(s.found.Trials)
 	left := most - made
 	if s.Budget > 0 && made > 0 {
@@ -424,15 +437,16 @@ func (s *Search) stray(t Trial) bool {
 
 // once makes one trial, measured against the attempt's baseline or else the bar.
 func (s *Search) once(ctx context.Context, a Attempt) (Trial, error) {
+	a = s.filled(a)
 	a.Number = len(s.found.Trials) + 1
-	a.Squeeze, a.Work, a.ByTime = s.squeezes(a.Phase), s.work, s.burnsIdle()
-	if a.Phase != PhaseBaseline && a.Baseline == nil {
-		a.Baseline = &s.bar.Measured
-	}
+	s.asked(a)
 	s.observe(Event{Attempt: a})
 	o, err := s.Trier.Try(ctx, a)
 	if err != nil {
 		return Trial{}, err
+	}
+	if b := a.ByNode[o.Node]; b != nil {
+		a.Baseline = b
 	}
 	t := Trial{a, o}
 	t.SlowElsewhere = s.slowElsewhere(t)
@@ -445,6 +459,15 @@ func (s *Search) once(ctx context.Context, a Attempt) (Trial, error) {
 	s.remaining = max(s.remaining-1, 1)
 	s.observe(Event{Attempt: a, Outcome: &t.Outcome})
 	return t, nil
+}
+
+// filled is an attempt with what the trials so far say of it.
+func (s *Search) filled(a Attempt) Attempt {
+	a.Squeeze, a.Work, a.ByTime = s.squeezes(a.Phase), s.work, s.burnsIdle()
+	if a.Phase != PhaseBaseline && a.Baseline == nil {
+		a.Baseline, a.ByNode = &s.bar.Measured, s.bars
+	}
+	return a
 }
 
 // squeezes says that a trial of a phase is to tell how much less it would have
@@ -466,7 +489,7 @@ func (s *Search) observe(e Event) {
 	}
 	e.Remaining = s.remaining
 	if n := len(s.found.Trials); n > 0 {
-		e.Left = s.took / time.Duration(n) * time.Duration(s.remaining)
+		e.Left = s.took / time.Duration(n) * time.Duration(s.remaining) / time.Duration(max(1, len(s.nodes())))
 	}
 	s.Observe(e)
 }

@@ -15,21 +15,29 @@ import (
 const longLoad = 10
 
 // runLong makes the long run, unless one had enough with the setup at this limit or a
-// smaller one. It is returned where it speaks against the limit. A job has no load to
-// be longer.
+// smaller one. It is returned where it speaks against the limit. One that was said ahead
+// may be at a smaller limit; where that was not enough, it is made at this one.
 func (s *Search) runLong(ctx context.Context, setup Setup, limit int64) ([]Trial, error) {
-	if done := s.found.Long; !s.Stress || s.Job || done != nil && done.LimitBytes <= limit && done.Setup.Same(setup) {
-		return nil, nil
+	for s.wantsLong(setup, limit) {
+		at := s.planned(Attempt{Phase: PhaseLong, Setup: setup, LimitBytes: limit}, floorBytes, limit)
+		t, err := s.stressed(ctx, PhaseLong, setup, at.LimitBytes)
+		if err != nil || t == nil {
+			return nil, err
+		}
+		if !t.speaksAgainst() {
+			s.found.Long = t
+		} else if t.LimitBytes == limit {
+			return []Trial{*t}, nil
+		}
 	}
-	t, err := s.stressed(ctx, PhaseLong, setup, limit)
-	if err != nil || t == nil {
-		return nil, err
-	}
-	if t.speaksAgainst() {
-		return []Trial{*t}, nil
-	}
-	s.found.Long = t
 	return nil, nil
+}
+
+// wantsLong says that the long run is still to be made for a limit. A job has no load to
+// be longer.
+func (s *Search) wantsLong(setup Setup, limit int64) bool {
+	done := s.found.Long
+	return s.Stress && !s.Job && (done == nil || done.LimitBytes > limit || !done.Setup.Same(setup))
 }
 
 // runHalf makes the run with half the processors. It is returned where memory lacked

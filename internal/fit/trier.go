@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -47,20 +48,48 @@ func (t *trier) Try(ctx context.Context, a Attempt) (Outcome, error) {
 	a.stress(&spec, t.config.processors())
 	spec.Probe = a.Phase == PhaseBaseline
 	spec.Squeeze = a.Squeeze
-	if spec.LogFile, err = t.config.reserve(trialFile(a.Number, ".log")); err != nil {
+	log := trialFile(a.Number, ".log")
+	if a.Ahead > 0 {
+		log = aheadFile(a.Ahead)
+	}
+	if spec.LogFile, err = t.config.reserve(log); err != nil {
 		return Outcome{}, err
 	}
 	r, err := trial.Run(ctx, t.config.Runner, spec)
 	if err != nil {
 		return Outcome{}, err
 	}
+	if a.Ahead == 0 {
+		t.keepFootprints(a, r)
+	}
+	return OutcomeOf(r), nil
+}
+
+// keepFootprints writes a trial's footprints. The trial counts: a full disk loses its
+// footprints alone.
+func (t *trier) keepFootprints(a Attempt, r *trial.Result) {
 	for suffix, f := range map[string]*footprint.Footprint{"-peak.json": r.Peak, "-end.json": r.End} {
-		// The trial counts: a full disk loses its footprint alone.
 		if err := t.config.writeFootprint(trialFile(a.Number, suffix), f); err != nil {
 			r.Warnings = append(r.Warnings, fmt.Sprintf("a footprint is not in --out: %v", err))
 		}
 	}
-	return OutcomeOf(r), nil
+}
+
+// File names the files of a trial that was made ahead by its number.
+func (t *trier) File(ahead int, a Attempt, o *Outcome) error {
+	t.keepFootprints(a, o.Result)
+	log, err := t.config.reserve(trialFile(a.Number, ".log"))
+	if err != nil || log == "" {
+		return err
+	}
+	return os.Rename(t.config.outPath(aheadFile(ahead)), log)
+}
+
+// Discard removes the log of a trial that was made ahead.
+func (t *trier) Discard(ahead int) {
+	if log := t.config.outPath(aheadFile(ahead)); log != "" {
+		_ = os.Remove(log) // the next fit does it
+	}
 }
 
 // slo is what an attempt has to meet of an objective.
@@ -184,6 +213,9 @@ const trainingLog = "training.log"
 
 // OutFiles are patterns of the files that a fit writes to Config.Out.
 var OutFiles = []string{"trial-[0-9]*.log", "trial-[0-9]*-peak.json", "trial-[0-9]*-end.json", trainingLog}
+
+// aheadFile is the log of a trial the number of which is not known yet.
+func aheadFile(ahead int) string { return fmt.Sprintf("trial-000-%d.log", ahead) }
 
 func trialFile(number int, suffix string) string { return fmt.Sprintf("trial-%03d%s", number, suffix) }
 

@@ -108,7 +108,7 @@ func (s *Search) costPoints() []costPoint {
 			continue
 		}
 		if cost, measured := t.Result.AnswerCost(); measured {
-			out = append(out, costPoint{t.Setup, math.Log(cost.Seconds() / s.pace(t))})
+			out = append(out, costPoint{t.Setup, t.Node, math.Log(cost.Seconds() / s.pace(t))})
 		}
 	}
 	return out

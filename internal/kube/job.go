@@ -51,6 +51,8 @@ type Template struct {
 	PullPolicy corev1.PullPolicy
 	// NodeSelector is added to the pod's own.
 	NodeSelector map[string]string
+	// avoid are nodes that are not taken.
+	avoid []string
 }
 
 // job is the job of one trial; archives says that its pod has the volume for them.
@@ -84,6 +86,8 @@ func (t Template) job(owner metav1.OwnerReference, fit, secret, node string, lim
 	spec.NodeSelector = mapsJoined(spec.NodeSelector, t.NodeSelector)
 	if node != "" {
 		pin(&spec, node)
+	} else if len(t.avoid) > 0 {
+		avoid(&spec, t.avoid)
 	}
 	return batchv1.Job{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "batch/v1", Kind: "Job"},

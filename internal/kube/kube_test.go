@@ -95,6 +95,7 @@ func TestCluster(t *testing.T) {
 	t.Run("copy", func(t *testing.T) { testCopy(t, c) })
 	t.Run("fit", func(t *testing.T) { testFit(t, c, tare) })
 	t.Run("kill -9", func(t *testing.T) { testKilledFit(t, c, tare) })
+	t.Run("parallel", func(t *testing.T) { testParallel(t, c, tare) })
 	c.Until(t, "", "get", "jobs,pods,secrets", "-o", "name")
 	noVolumes(t, c)
 }
@@ -156,6 +157,44 @@ func testFit(t *testing.T, c *cluster.Cluster, tare string) {
 	shown, err := exec.CommandContext(t.Context(), tare, "kube", "show", "deployment/shop", "--profile", profile).CombinedOutput()
 	if want := `class archive "/tare/app.jsa": tare bake`; err != nil || strings.Contains(string(shown), want) != (got.Archive != nil) {
 		t.Errorf("%s, %v", shown, err)
+	}
+}
+
+// A fit on two nodes is refused where there is one; where there are two, each makes trials,
+// and the answer is proven.
+func testParallel(t *testing.T, c *cluster.Cluster, tare string) {
+	fit := func() (out, errs string, err error) {
+		cmd := fitOf(t, c, tare)
+		cmd.Args = slices.Insert(cmd.Args, 2, "--parallel", "2", "--confirmations", "2", "--store", filepath.Join(t.TempDir(), "store"))
+		cmd.Args = slices.Delete(cmd.Args, slices.Index(cmd.Args, "none")-1, slices.Index(cmd.Args, "none")+1)
+		var b bytes.Buffer
+		cmd.Stderr = &b
+		text, err := cmd.Output()
+		return string(text), b.String(), err
+	}
+	_, errs, err := fit()
+	if code := (*exec.ExitError)(nil); !errors.As(err, &code) || code.ExitCode() != 2 || !strings.Contains(errs, "too few nodes for --parallel 2: trials may run on localhost alone: give --parallel 1") {
+		t.Errorf("on one node: %v: %s", err, errs)
+	}
+	c.Until(t, "", "get", "jobs,pods,secrets", "-o", "name")
+	c.AddNode(t)
+	out, errs, err := fit()
+	if err != nil {
+		t.Fatalf("%v: %s%s", err, errs, out)
+	}
+	var got struct {
+		LimitBytes int64
+		Trials     []struct{ Node, Verdict string }
+	}
+	if err := json.Unmarshal([]byte(out), &got); err != nil {
+		t.Fatal(err)
+	}
+	on := map[string]int{}
+	for _, tr := range got.Trials {
+		on[tr.Node]++
+	}
+	if got.LimitBytes < 30*mib || got.LimitBytes > 256*mib || on[c.Node] == 0 || on[cluster.SecondNode] == 0 || len(on) != 2 || !strings.Contains(errs, "trials run on node localhost, 127.0.0.1") {
+		t.Errorf("%v %.3000s\n%s", on, out, errs)
 	}
 }
 

@@ -26,7 +26,8 @@ import (
 	"tare.dev/tare/internal/trial"
 )
 
-// Runner makes trials in a cluster, all on one node: that of the first. All that it makes
+// Runner makes trials in a cluster, all on one node: that of the first; others are made on
+// nodes of their own (Spread). All that it makes
 // is owned by one Secret, which holds the agents' token: when that is removed, Kubernetes
 // removes the rest. What a killed tare left goes by itself: the agent ends a trial that
 // nobody asks for, its job is removed a minute after its end, and the next Sweep removes
@@ -38,6 +39,7 @@ type Runner struct {
 	fit      string
 	token    string
 	owner    metav1.OwnerReference
+	others   []runner.Node
 
 	// stop ends the goroutine that says that this tare lives.
 	stop context.CancelFunc
@@ -51,7 +53,7 @@ type Runner struct {
 }
 
 var (
-	_ runner.Runner = (*Runner)(nil)
+	_ runner.Fleet  = (*Runner)(nil)
 	_ trial.Trialer = (*Runner)(nil)
 )
 

@@ -15,6 +15,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -52,10 +53,12 @@ func (e *BusyError) Error() string {
 	return fmt.Sprintf("another tare writes to %s: wait for its end, or give another --out", e.Path)
 }
 
-// Dir is a folder of results, held by this process until Close.
+// Dir is a folder of results, held by this process until Close. Reserve and Write may be
+// called from several goroutines.
 type Dir struct {
 	path string
 	lock *os.File
+	mu   sync.Mutex // of made, and of the list on disk
 	// made are the files that tare made, by name, each with the SHA-256 of its
 	// content in hex: empty while it is being written, and of files that are
 	// written little by little.
@@ -131,6 +134,8 @@ func (d *Dir) Clear(patterns ...string) error {
 // Reserve returns the path of a file that somebody else writes, as tare's from now
 // on. It exists, and is empty. Errors: ForeignError.
 func (d *Dir) Reserve(name string) (string, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	if err := d.begin(name); err != nil {
 		return "", err
 	}
@@ -148,6 +153,8 @@ func (d *Dir) Write(name string, content func(io.Writer) error) error {
 	if err := content(&b); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	if err := d.begin(name); err != nil {
 		return err
 	}

@@ -142,10 +142,12 @@ type loadJSON struct {
 
 // runJSON is what one trial measured.
 type runJSON struct {
-	Trial       int   `json:"trial"`
-	LimitBytes  int64 `json:"limitBytes"`
-	PeakBytes   int64 `json:"peakBytes"`
-	NeededBytes int64 `json:"neededBytes"`
+	Trial int `json:"trial"`
+	// Node is where it was made, where there were several.
+	Node        string `json:"node,omitempty"`
+	LimitBytes  int64  `json:"limitBytes"`
+	PeakBytes   int64  `json:"peakBytes"`
+	NeededBytes int64  `json:"neededBytes"`
 	// CacheBytes is the page cache that it could not do without under its load;
 	// null where no trial of the limit after the measurement told.
 	CacheBytes  *int64   `json:"cacheBytes"`
@@ -434,7 +436,7 @@ func WriteFitJSON(w io.Writer, r *fit.Result, failure error) error {
 func Recommended(r *fit.Result) fit.Trial { return fit.Median(r.Confirmations) }
 
 func newRunJSON(t fit.Trial) runJSON {
-	j := runJSON{Trial: t.Number, LimitBytes: t.LimitBytes, PeakBytes: t.PeakBytes, NeededBytes: t.NeededBytes, LiveBytes: t.LiveBytes,
+	j := runJSON{Trial: t.Number, Node: t.Node, LimitBytes: t.LimitBytes, PeakBytes: t.PeakBytes, NeededBytes: t.NeededBytes, LiveBytes: t.LiveBytes,
 		ReadyMillis: millis(t.Measured.Start), JobMillis: millis(t.Measured.Time)}
 	if t.CacheBytes > 0 {
 		j.CacheBytes = &t.CacheBytes

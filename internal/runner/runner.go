@@ -175,3 +175,19 @@ type Runner interface {
 	// left behind, and returns what it removed.
 	Sweep(ctx context.Context) (removed []string, err error)
 }
+
+// Fleet is a Runner with several machines of one kind, on which processes run at the same
+// time.
+type Fleet interface {
+	Runner
+	// Nodes are its machines, the first of which is the Fleet's own.
+	Nodes() []Node
+	// Lost says that an error is one of the machine, and not of what was to run there.
+	Lost(err error) bool
+}
+
+// Node is a machine of a Fleet, and the Runner that starts processes there.
+type Node struct {
+	Name   string
+	Runner Runner
+}
