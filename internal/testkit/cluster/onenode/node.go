@@ -27,7 +27,6 @@ func runNode(args []string) error {
 	ctr := fl.String("ctr", "/usr/bin/ctr", "")
 	cgroup := fl.String("cgroup-root", "", "parent cgroup of all pods")
 	port := fl.Int("port", 10250, "kubelet port on 127.0.0.1")
-	name := fl.String("name", "localhost", "node name")
 	if err := fl.Parse(args); err != nil {
 		return err
 	}
@@ -65,7 +64,7 @@ func runNode(args []string) error {
 	if err != nil {
 		return err
 	}
-	kubelet, err := start(*dir, "kubelet", self, "kubelet", "-dir", *dir, "-cri", "unix://"+socket, "-cgroup-root", *cgroup, "-port", strconv.Itoa(*port), "-node", *name)
+	kubelet, err := start(*dir, "kubelet", self, "kubelet", "-dir", *dir, "-cri", "unix://"+socket, "-cgroup-root", *cgroup, "-port", strconv.Itoa(*port))
 	if err != nil {
 		return err
 	}
