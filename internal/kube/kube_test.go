@@ -160,15 +160,42 @@ func testFit(t *testing.T, c *cluster.Cluster, tare string) {
 	}
 }
 
-// A fit on two nodes is refused where there is one, and leaves nothing.
+// A fit on two nodes is refused where there is one; where there are two, each makes trials,
+// and the answer is proven.
 func testParallel(t *testing.T, c *cluster.Cluster, tare string) {
-	cmd := fitOf(t, c, tare)
-	cmd.Args = slices.Insert(cmd.Args, 2, "--parallel", "2")
-	out, err := cmd.CombinedOutput()
-	if code := (*exec.ExitError)(nil); !errors.As(err, &code) || code.ExitCode() != 2 || !strings.Contains(string(out), "too few nodes for --parallel 2: trials may run on localhost alone: give --parallel 1") {
-		t.Errorf("%v: %s", err, out)
+	fit := func() (out, errs string, err error) {
+		cmd := fitOf(t, c, tare)
+		cmd.Args = slices.Insert(cmd.Args, 2, "--parallel", "2", "--confirmations", "2", "--store", filepath.Join(t.TempDir(), "store"))
+		cmd.Args = slices.Delete(cmd.Args, slices.Index(cmd.Args, "none")-1, slices.Index(cmd.Args, "none")+1)
+		var b bytes.Buffer
+		cmd.Stderr = &b
+		text, err := cmd.Output()
+		return string(text), b.String(), err
+	}
+	_, errs, err := fit()
+	if code := (*exec.ExitError)(nil); !errors.As(err, &code) || code.ExitCode() != 2 || !strings.Contains(errs, "too few nodes for --parallel 2: trials may run on localhost alone: give --parallel 1") {
+		t.Errorf("on one node: %v: %s", err, errs)
 	}
 	c.Until(t, "", "get", "jobs,pods,secrets", "-o", "name")
+	c.AddNode(t)
+	out, errs, err := fit()
+	if err != nil {
+		t.Fatalf("%v: %s%s", err, errs, out)
+	}
+	var got struct {
+		LimitBytes int64
+		Trials     []struct{ Node, Verdict string }
+	}
+	if err := json.Unmarshal([]byte(out), &got); err != nil {
+		t.Fatal(err)
+	}
+	on := map[string]int{}
+	for _, tr := range got.Trials {
+		on[tr.Node]++
+	}
+	if got.LimitBytes < 30*mib || got.LimitBytes > 256*mib || on[c.Node] == 0 || on[cluster.SecondNode] == 0 || len(on) != 2 || !strings.Contains(errs, "trials run on node localhost, 127.0.0.1") {
+		t.Errorf("%v %.3000s\n%s", on, out, errs)
+	}
 }
 
 // What a killed tare leaves is owned by its Secret, and the next one removes that.

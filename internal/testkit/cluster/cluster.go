@@ -10,6 +10,7 @@ package cluster
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -46,6 +47,10 @@ type Cluster struct {
 	node    *exec.Cmd
 	lock    *os.File
 	ports   ports
+	made    string // what scripts/kubernetes.sh made
+	images  []Image
+	subnet  string
+	second  *Cluster // the other node, its parts alone
 }
 
 type ports struct{ api, etcd, peer, kubelet int }
@@ -131,15 +136,68 @@ func (c *Cluster) start(made string, images []Image) (err error) {
 	if err := c.prepare(made, images); err != nil {
 		return err
 	}
-	c.program = filepath.Join(made, "onenode")
+	c.program, c.made, c.images = filepath.Join(made, "onenode"), made, images
 	if err := c.startControlPlane(); err != nil {
 		return err
 	}
-	c.node, err = c.run("node.log", syscall.CLONE_NEWNS|syscall.CLONE_NEWPID, c.program, "node", "-dir", c.dir, "-cgroup-root", "/"+c.cgroup, "-port", strconv.Itoa(c.ports.kubelet))
-	if err != nil {
+	if err := c.startNode(); err != nil {
 		return err
 	}
 	return c.await()
+}
+
+func (c *Cluster) startNode() (err error) {
+	c.node, err = c.run("node.log", syscall.CLONE_NEWNS|syscall.CLONE_NEWPID, c.program, "node", "-dir", c.dir, "-cgroup-root", "/"+c.cgroup, "-port", strconv.Itoa(c.ports.kubelet), "-name", c.Node)
+	return err
+}
+
+// SecondNode is the name of the node that AddNode adds. The API server reaches a kubelet by
+// the name of its node, and this one leads to the loopback, too.
+const SecondNode = "127.0.0.1"
+
+// AddNode adds a node with the images of the first. It has the rights of an administrator.
+func (c *Cluster) AddNode(t testing.TB) {
+	t.Helper()
+	if err := c.addNode(); err != nil {
+		t.Fatal(fmt.Errorf("second node: %w", err))
+	}
+}
+
+func (c *Cluster) addNode() (err error) {
+	n := &Cluster{Kubeconfig: c.Kubeconfig, Node: SecondNode, dir: filepath.Join(c.dir, "second"), program: c.program, cgroup: filepath.Join(c.cgroup, "second"), plane: c.plane, subnet: c.subnet}
+	c.second = n
+	if n.ports, err = freePorts(); err != nil {
+		return err
+	}
+	pki := filepath.Join(n.dir, "pki")
+	if err := os.MkdirAll(pki, 0o755); err != nil {
+		return err
+	}
+	for from, to := range map[string]string{"admin.kubeconfig": "kubelet.kubeconfig", "kubelet-server.crt": "", "kubelet-server.key": "", "ca.crt": ""} {
+		text, err := os.ReadFile(filepath.Join(c.dir, "pki", from))
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(pki, cmp.Or(to, from)), text, 0o600); err != nil {
+			return err
+		}
+	}
+	if err := errors.Join(n.prepare(c.made, c.images), os.WriteFile(filepath.Join(n.dir, "ready"), nil, 0o600)); err != nil {
+		return err
+	}
+	if err := n.startNode(); err != nil {
+		return err
+	}
+	return n.await()
+}
+
+// KillNode kills all processes of the second node at once (SIGKILL).
+func (c *Cluster) KillNode(t testing.TB) {
+	t.Helper()
+	if err := c.second.node.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = c.second.node.Wait()
 }
 
 func (c *Cluster) startControlPlane() (err error) {
@@ -221,11 +279,12 @@ func (c *Cluster) prepare(made string, images []Image) error {
 			return fmt.Errorf("image %s: %w", i.Name, err)
 		}
 	}
-	subnet, err := freeSubnet()
+	subnet, err := freeSubnet(c.subnet)
 	if err != nil {
 		return err
 	}
-	network, err := json.Marshal(map[string]any{"cniVersion": "0.4.0", "name": c.cgroup, "plugins": []any{map[string]any{"type": "ptp", "ipMasq": false,
+	c.subnet = subnet
+	network, err := json.Marshal(map[string]any{"cniVersion": "0.4.0", "name": strings.ReplaceAll(c.cgroup, "/", "-"), "plugins": []any{map[string]any{"type": "ptp", "ipMasq": false,
 		"ipam": map[string]any{"type": "host-local", "dataDir": filepath.Join(c.dir, "cni"), "ranges": [][]map[string]string{{{"subnet": subnet}}}}}}})
 	if err != nil {
 		return err
@@ -333,7 +392,11 @@ func (c *Cluster) Until(t testing.TB, want string, args ...string) {
 // Close ends everything: the node's first process takes all others, and their mounts,
 // with it.
 func (c *Cluster) Close() error {
-	for _, cmd := range []*exec.Cmd{c.node, c.plane} {
+	nodes := []*exec.Cmd{c.node}
+	if c.second != nil {
+		nodes = append(nodes, c.second.node)
+	}
+	for _, cmd := range append(nodes, c.plane) {
 		if cmd != nil && cmd.Process != nil {
 			_ = cmd.Process.Kill()
 			_ = cmd.Wait()
@@ -471,8 +534,9 @@ func freePorts() (ports, error) {
 	return ports{all[0], all[1], all[2], all[3]}, nil
 }
 
-// freeSubnet is one for the pods that no interface of this machine is in.
-func freeSubnet() (string, error) {
+// freeSubnet is one for the pods that no interface of this machine is in, and not that of
+// another node.
+func freeSubnet(others string) (string, error) {
 	used, err := net.InterfaceAddrs()
 	if err != nil {
 		return "", err
@@ -485,7 +549,7 @@ func freeSubnet() (string, error) {
 			n, ok := a.(*net.IPNet)
 			taken = taken || ok && (n.Contains(net.ParseIP(base)) || strings.HasPrefix(n.IP.String(), strings.TrimSuffix(base, "0")))
 		}
-		if !taken {
+		if !taken && base+"/24" != others {
 			return base + "/24", nil
 		}
 	}

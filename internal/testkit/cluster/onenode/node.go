@@ -27,6 +27,7 @@ func runNode(args []string) error {
 	ctr := fl.String("ctr", "/usr/bin/ctr", "")
 	cgroup := fl.String("cgroup-root", "", "parent cgroup of all pods")
 	port := fl.Int("port", 10250, "kubelet port on 127.0.0.1")
+	name := fl.String("name", "localhost", "node name")
 	if err := fl.Parse(args); err != nil {
 		return err
 	}
@@ -64,7 +65,7 @@ func runNode(args []string) error {
 	if err != nil {
 		return err
 	}
-	kubelet, err := start(*dir, "kubelet", self, "kubelet", "-dir", *dir, "-cri", "unix://"+socket, "-cgroup-root", *cgroup, "-port", strconv.Itoa(*port))
+	kubelet, err := start(*dir, "kubelet", self, "kubelet", "-dir", *dir, "-cri", "unix://"+socket, "-cgroup-root", *cgroup, "-port", strconv.Itoa(*port), "-node", *name)
 	if err != nil {
 		return err
 	}
