@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -49,7 +48,7 @@ func watchTrees(o options) (string, error) {
 		}
 		judged := ""
 		if share == 0.01 {
-			judged = results.Reached(math.Round(100*t.rest) <= 100 && t.peak <= 64<<20) // to the hundredth that is shown
+			judged = results.Reached(t.rest <= 1 && t.peak <= 64<<20)
 		}
 		fmt.Fprintf(&b, "| %g %% | %.2f, %.2f, %.2f | %.1f %% | %d | %d | %d | %.1f | %s |\n", 100*share, t.all, t.first, t.rest, 100*t.looks, t.weighed, t.weighings, t.deferred, float64(t.peak)/(1<<20), judged)
 	}

@@ -1,4 +1,4 @@
-// Package cluster runs a real Kubernetes of one node for tests: etcd, API server,
+// Package cluster runs a real Kubernetes of one node, or two (AddNode), for tests: etcd, API server,
 // controller manager and scheduler in one process, and a kubelet with containerd and
 // runc in PID and mount namespaces of their own. Everything listens on the loopback,
 // at ports that were free. There are no Services, no DNS and no registry: images are
@@ -189,15 +189,6 @@ func (c *Cluster) addNode() (err error) {
 		return err
 	}
 	return n.await()
-}
-
-// KillNode kills all processes of the second node at once (SIGKILL).
-func (c *Cluster) KillNode(t testing.TB) {
-	t.Helper()
-	if err := c.second.node.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	_ = c.second.node.Wait()
 }
 
 func (c *Cluster) startControlPlane() (err error) {
