@@ -40,6 +40,12 @@ func findsLimit(p Phase) bool {
 	return p == PhaseAsGiven || p == PhaseRefine || p == PhaseConfirm || p == PhaseBelow
 }
 
+// Aside says that trials of a phase do not look for the smallest limit or the best options:
+// their limits mean nothing.
+func Aside(p Phase) bool {
+	return p == PhaseBaseline || p == PhaseHeap || p == PhaseAblation || p == PhaseControl
+}
+
 // slowElsewhere says that a trial was too slow, and that memory was not the reason: of
 // each clause that it missed, by its own cause.
 func (s *Search) slowElsewhere(t Trial) bool {
@@ -82,11 +88,7 @@ func (s *Search) excused(t Trial, c trial.Clause) bool {
 // leaves it, which asks for a share of the baseline's; 0 is an absolute one.
 func (s *Search) keepsSpeed(t Trial, share float64) bool {
 	cost, known := s.memoryCost(t)
-	allowed := unasked
-	if share > 0 {
-		allowed = max(unasked, 1-share)
-	}
-	return known && cost < allowed
+	return known && cost < s.leaves(t, share)
 }
 
 const (
@@ -133,11 +135,12 @@ func pausesOf(t Trial) (long, often float64, known bool) {
 }
 
 // memoryCost is the share of its speed that memory took from a trial, and whether that
-// is known: reclaim, and collections beyond those that there are with room. Collections
+// is known: reclaim, collections beyond those that there are with room, and what the limit
+// costs in processor time (limitCost). Collections
 // take it by stopping the application, which their pauses tell; by having it wait for
 // heap; and by the processor time of the collector's threads, which is all that tells of
 // one that runs beside the application, or of a JVM without performance data. A pause is
-// processor time too, so of the three the largest counts, and not their sum. Pauses and
+// processor time too, so of these the largest counts, and not their sum. Pauses and
 // reclaim are of the time in which the application stood still, or some thread of it did:
 // with several threads it is no less than what was lost.
 func (s *Search) memoryCost(t Trial) (cost float64, known bool) {
@@ -156,7 +159,7 @@ func (s *Search) memoryCost(t Trial) (cost float64, known bool) {
 	if r.AwaitShare != nil {
 		awaited = *r.AwaitShare
 	}
-	return max(0, worked, paused, awaited) + r.ReclaimShare, true
+	return max(0, worked, paused, awaited, t.LimitCost) + r.ReclaimShare, true
 }
 
 // roomyGC is the share of the time in collections where memory abounds.
@@ -216,14 +219,14 @@ func (f *Found) SlowRuns() int {
 // was measured to have taken it.
 func (f *Found) slowWarning() string {
 	slow, collecting, waiting := f.SlowRuns(), 0.0, 0.0
-	others, compiling := 0.0, 0.0
+	others, compiling, limit := 0.0, 0.0, 0.0
 	for _, t := range f.Confirmations {
 		if !t.SlowElsewhere {
 			continue
 		}
 		share, _ := collectingOf(t)
 		collecting, waiting = max(collecting, share), max(waiting, t.Result.ReclaimShare)
-		others = max(others, t.Result.Others)
+		others, limit = max(others, t.Result.Others), max(limit, t.LimitCost)
 		if r := t.Result.Times; r != nil && r.Group > 0 {
 			compiling = max(compiling, r.Compiler.Seconds()/r.Group.Seconds())
 		}
@@ -234,6 +237,8 @@ func (f *Found) slowWarning() string {
 	text := fmt.Sprintf("%d of %d confirming runs were slower than the objective asks, and not for want of memory: collections took at most %.1f %% of their processor time, "+
 		"and %.1f %% of the time went by waiting for memory", slow, len(f.Confirmations), 100*collecting, 100*waiting)
 	switch {
+	case limit >= toldLimitCost:
+		return text + fmt.Sprintf(". The limit itself took %.0f %% of their processor time at least: with room they are that much faster, and the options leave the objective little else", 100*limit)
 	case others >= disturbingShare:
 		return text + fmt.Sprintf(". Other processes took up to %.0f %% of the machine meanwhile: a larger limit does not help, a quieter machine does", 100*others)
 	case compiling >= compilingMuch:
@@ -241,6 +246,9 @@ func (f *Found) slowWarning() string {
 	}
 	return text + ". Neither other processes nor compilers took much: the processors were slower than for the baseline, or the application waited for something else. A larger limit does not help"
 }
+
+// toldLimitCost is the share of the processor time that a limit takes which is worth a word.
+const toldLimitCost = 0.02
 
 // compilingMuch is the share of the processor time that compilers take from an application
 // which has not warmed up.

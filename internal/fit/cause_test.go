@@ -36,6 +36,11 @@ func TestSlowElsewhere(t *testing.T) {
 		tr.Result.GCShare = nil
 		return tr
 	}
+	dearer := func(by float64) Trial {
+		tr := slow(trial.TooSlow, 50, 0.9, 0.04, 0)
+		tr.LimitCost = by
+		return tr
+	}
 	waiting := slow(trial.TooSlow, 50, 0.9, 0.03, 0)
 	waiting.Result.AwaitShare = share(0.3)
 	for _, c := range []struct {
@@ -58,6 +63,8 @@ func TestSlowElsewhere(t *testing.T) {
 		{"no performance data, its threads collected twice as much", blind(2 * time.Second), false},
 		{"no pauses, but a concurrent collector took two tenths more", collector(slow(trial.TooSlow, 50, 0.9, 0.03, 0), 3*time.Second), false},
 		{"no pauses, but threads wait for heap", waiting, false},
+		{"the limit took a tenth in processor time", dearer(0.1), false},
+		{"the limit took less than the objective leaves", dearer(0.06), true},
 	} {
 		s := &Search{bar: &bar, found: Found{Trials: []Trial{bar}}}
 		if got := s.slowElsewhere(c.t); got != c.want {
@@ -129,6 +136,10 @@ func TestPressed(t *testing.T) {
 }
 
 func TestSlowWarning(t *testing.T) {
+	dear := func(t Trial) Trial {
+		t.LimitCost = 0.06
+		return t
+	}
 	run := func(slow bool, others float64, compiler time.Duration) Trial {
 		return Trial{Outcome: Outcome{SlowElsewhere: slow, Result: &trial.Result{Others: others, ReclaimShare: 0.01,
 			Times: &runner.Times{Group: 10 * time.Second, Collector: time.Second, Compiler: compiler, JVM: true}}}}
@@ -142,6 +153,7 @@ func TestSlowWarning(t *testing.T) {
 			"and 1.0 % of the time went by waiting for memory. Other processes took up to 30 % of the machine meanwhile: a larger limit does not help, a quieter machine does"},
 		{[]Trial{run(true, 0, 4*time.Second)}, "compilers took up to 40 %"},
 		{[]Trial{run(true, 0, 0)}, "the processors were slower"},
+		{[]Trial{run(true, 0.3, 0), dear(run(true, 0, 0))}, "The limit itself took 6 % of their processor time at least"},
 	} {
 		if got := (&Found{Confirmations: c.runs}).slowWarning(); !strings.Contains(got, c.want) || (got == "") != (c.want == "") {
 			t.Errorf("%q, want %q", got, c.want)

@@ -106,9 +106,13 @@ func heapPoints(trials []Trial, like Setup) []heapPoint {
 	return out
 }
 
-// heapPointOf is what a trial tells of collections; none where it does not.
+// heapPointOf is what a trial that may have so much heap tells of collections; none where it
+// does not. A heap that has not grown so far makes the collections of a smaller one.
 func heapPointOf(t Trial, heap int64) []heapPoint {
 	share, known := collectingOf(t)
+	if f := ledgerOf(t, 0).Footprint; f != nil && f.Heap != nil && f.Heap.CapacityBytes > 0 {
+		heap = min(heap, f.Heap.CapacityBytes)
+	}
 	if t.LiveBytes == 0 || t.LiveBytes >= heap || !known {
 		return nil
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"tare.dev/tare/internal/footprint"
+	"tare.dev/tare/internal/trial"
 )
 
 // The curve through trials of a model is the model's.
@@ -34,6 +35,23 @@ func TestGCCostIsFitted(t *testing.T) {
 	}
 	if _, ok := fitGCCost(nil); ok {
 		t.Error("a curve through nothing")
+	}
+}
+
+// Collections are those of the heap that there was: one that may be eight times as large, and
+// never grew, says nothing of such a heap.
+func TestHeapThatHasNotGrown(t *testing.T) {
+	share := 0.03
+	tr := Trial{Outcome: Outcome{LiveBytes: 41 * mib, Result: &trial.Result{GCShare: &share, Peak: &footprint.Footprint{Heap: &footprint.Heap{MaxBytes: 512 * mib, CapacityBytes: 62 * mib}}}}}
+	if p := heapPointOf(tr, 512*mib); len(p) != 1 || p[0].heap != 62*mib {
+		t.Errorf("%+v", p)
+	}
+	if p := heapPointOf(tr, 50*mib); len(p) != 1 || p[0].heap != 50*mib {
+		t.Errorf("%+v", p)
+	}
+	tr.Result.Peak = nil
+	if p := heapPointOf(tr, 512*mib); len(p) != 1 || p[0].heap != 512*mib {
+		t.Errorf("without a footprint: %+v", p)
 	}
 }
 

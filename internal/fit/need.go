@@ -334,7 +334,7 @@ func (t Trial) lacksMemory() bool {
 	if t.hasRoom() {
 		return false
 	}
-	return t.Pressed || ofMemory(t.Verdict) || t.Result != nil && t.Result.ReclaimShare >= unasked
+	return t.Pressed || ofMemory(t.Verdict) || t.LimitCost >= unasked || t.Result != nil && t.Result.ReclaimShare >= unasked
 }
 
 // ofTheLoad says that a trial had the load and the processors that were asked for, and the

@@ -42,7 +42,7 @@ func (s *Search) pullLevers(ctx context.Context) error {
 	fast, slow, files := bundles(s.openLevers())
 	// By then it is known what speed is to spare for hot code alone, and it
 	// needs no trial of its own; what a smaller code cache saves depends on it.
-	slow, hot := take(slow, func(l Lever) bool { return len(l.Scales) > 0 })
+	slow, hot := take(slow, spendsSpeed)
 	slow, code := take(slow, func(l Lever) bool { return l.Last })
 	s.expect(2 + len(slow) + reserve)
 	bold := s.bold(slow)
@@ -195,7 +195,7 @@ func (s *Search) pullTogether(ctx context.Context, levers []Lever) error {
 	if reason == "" {
 		reason = s.carry(s.on(s.best, added, t))
 	}
-	switch i := culprit(added, t); {
+	switch i := s.culprit(added, t); {
 	case reason == "":
 	case len(added) > 1 && i >= 0:
 		s.dropTried(added[i:i+1], t, reason)
@@ -214,16 +214,16 @@ func (s *Search) pullTogether(ctx context.Context, levers []Lever) error {
 
 // culprit is the lever that a failed trial points at: the heap's where that was
 // too small, hot code's where it was too slow; -1 for none.
-func culprit(added []LeverResult, t Trial) int {
+func (s *Search) culprit(added []LeverResult, t Trial) int {
 	if heapTooSmall(t) && !hopeless(t) {
 		if i := slices.IndexFunc(added, func(r LeverResult) bool { return r.Lever.sizesHeap() }); i >= 0 {
 			return i
 		}
 	}
-	if t.AskedSpeed <= 0 {
+	if t.AskedSpeed <= 0 && !s.passedByLuck(t) {
 		return -1
 	}
-	return slices.IndexFunc(added, func(r LeverResult) bool { return len(r.Lever.Scales) > 0 })
+	return slices.IndexFunc(added, func(r LeverResult) bool { return spendsSpeed(r.Lever) })
 }
 
 // suspect says of levers whether they can have failed a trial. None can where memory lacked
@@ -236,7 +236,7 @@ func (s *Search) suspect(t Trial) func(Lever) bool {
 		}
 	}
 	switch {
-	case s.tooDear(t), t.Verdict == trial.TooSlow && !s.withinCost(t):
+	case s.tooDear(t), s.passedByLuck(t), t.Verdict == trial.TooSlow && !s.withinCost(t):
 		return harms(HarmSpeed, HarmStart)
 	case t.Verdict == trial.TooSlow && t.AskedSpeed > 0:
 		return func(l Lever) bool { return l.Waits }
@@ -317,11 +317,13 @@ func (s *Search) worthwhile(levers []Lever) []Lever {
 			s.drop(r, "no footprint tells what it could save")
 			continue
 		}
-		if r.BoundBytes != nil && *r.BoundBytes < s.worthATrial() {
+		// A heap that follows the limit is what its largest size allows, whatever it had.
+		fixes := l.sizesHeap() && !s.fixesHeap(s.best.setup)
+		if r.BoundBytes != nil && *r.BoundBytes < s.worthATrial() && !fixes {
 			s.drop(r, fmt.Sprintf("could save at most %s", mibText(*r.BoundBytes)))
 			continue
 		}
-		if len(l.Scales) > 0 && s.scale(l) == 0 {
+		if spendsSpeed(l) && s.scale(l) == 0 {
 			s.drop(r, "the other levers leave no speed to spare for it")
 			continue
 		}
@@ -523,6 +525,10 @@ func gcShareOf(t Trial) float64 {
 func (s *Search) unfit(t Trial) string {
 	if !t.Passed && !(t.SlowElsewhere && (s.noDearer(t) || s.heapBears(t))) {
 		return fmt.Sprintf("%s at %d MiB", t.Verdict, t.LimitBytes/mib)
+	}
+	if s.passedByLuck(t) {
+		ratio, _ := s.costRatio(t.Setup, Setup{})
+		return fmt.Sprintf("its work cost %.2f times that as given: too near to the %.2f that the objective allows", ratio, 1/(1-s.Spare))
 	}
 	if reason := s.answersLate(t); reason != "" {
 		return reason

@@ -3,6 +3,8 @@ package fit
 import (
 	"math"
 	"slices"
+
+	"github.com/aclements/go-moremath/stats"
 )
 
 // regression is least squares of the logarithm of what the same work costs on what setups
@@ -112,6 +114,25 @@ func (r regression) difference(with, over Setup) (log, variance float64, known b
 	}
 	weights, _, known := solve(r.normal, row)
 	return dot(weights, r.moment), math.Max(0, dot(weights, row)), known
+}
+
+// deviation is the standard deviation of the logarithms of what the same work costs with the
+// same setup, costSpread included, and its degrees of freedom.
+func (r regression) deviation() (deviation, freedom float64) {
+	freedom = priorFreedom + r.freedom
+	return math.Sqrt((priorFreedom*costSpread*costSpread + r.squares) / freedom), freedom
+}
+
+// bounds are the lower and the upper bound of what the same work costs with one setup over
+// what it costs with another, each of one side.
+func (r regression) bounds(with, over Setup) (lower, upper float64, known bool) {
+	log, variance, known := r.difference(with, over)
+	if !known {
+		return 0, 0, false
+	}
+	deviation, freedom := r.deviation()
+	off := stats.InvCDF(stats.TDist{V: freedom})(costConfidence) * deviation * math.Sqrt(variance)
+	return math.Exp(log - off), math.Exp(log + off), true
 }
 
 // nothing is what counts as zero among sums of a few dozen ones.

@@ -29,6 +29,8 @@ const (
 	PhaseBelow    Phase = "below"
 	PhaseAblation Phase = "ablation"
 	PhaseHeap     Phase = "heap"
+	// PhaseControl is a run of options that were tried at a limit, beside that and with room.
+	PhaseControl Phase = "with room"
 )
 
 // Attempt is a trial to be made.
@@ -73,6 +75,9 @@ type Outcome struct {
 	// Pressed says that waiting for memory took so much of a trial that looks for a limit
 	// or proves it that a smaller limit is of no use, even where it passed.
 	Pressed bool `json:",omitempty"`
+	// LimitCost is the share of its processor time that a trial which looks for a limit or
+	// proves it is sure to owe to that, beside trials of the same options with room.
+	LimitCost float64 `json:",omitempty"`
 	// Missed are the clauses that a trial which was too slow does not meet.
 	Missed []trial.Clause `json:",omitempty"`
 	// AskedSpeed is the speed that the objective asks for, where a trial missed
@@ -170,8 +175,9 @@ const (
 	DefaultTrials        = 12
 	DefaultBaselines     = 2
 	DefaultConfirmations = 5
-	// DefaultWarmBlocks bounds a warm-up that goes on until the application has warmed up.
-	DefaultWarmBlocks = 8
+	// DefaultWarmBlocks bounds a warm-up that goes on until the application has warmed up: a
+	// Spring Boot service with one slow processor still compiled for 17 % of its time after 8.
+	DefaultWarmBlocks = 16
 	// DefaultTolerance is a share of the limit.
 	DefaultTolerance = 0.02
 	// MarginByBound takes the limit from the bound of what is needed (Need).
@@ -449,6 +455,7 @@ func (s *Search) once(ctx context.Context, a Attempt) (Trial, error) {
 		a.Baseline = b
 	}
 	t := Trial{a, o}
+	t.LimitCost = s.limitCost(t)
 	t.SlowElsewhere = s.slowElsewhere(t)
 	t.Pressed = s.pressed(t)
 	s.found.Trials = append(s.found.Trials, t)
@@ -458,6 +465,9 @@ func (s *Search) once(ctx context.Context, a Attempt) (Trial, error) {
 	}
 	s.remaining = max(s.remaining-1, 1)
 	s.observe(Event{Attempt: a, Outcome: &t.Outcome})
+	if s.blamesLimitAlone(t) {
+		return s.besideControl(ctx, t)
+	}
 	return t, nil
 }
 

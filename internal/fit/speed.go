@@ -34,7 +34,7 @@ func slower(a, b Trial) int { return cmp.Compare(a.Speed(), b.Speed()) }
 func BestPassed(trials []Trial) []Trial {
 	passed := slices.Clone(trials)
 	passed = slices.DeleteFunc(passed, func(t Trial) bool {
-		return !t.Passed || t.Phase == PhaseBaseline || t.Phase == PhaseHeap || t.Phase == PhaseAblation
+		return !t.Passed || Aside(t.Phase)
 	})
 	slices.SortStableFunc(passed, func(a, b Trial) int {
 		return cmp.Or(cmp.Compare(a.LimitBytes, b.LimitBytes), cmp.Compare(b.Speed(), a.Speed()))

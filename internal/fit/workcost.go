@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/aclements/go-moremath/stats"
-
 	"tare.dev/tare/internal/trial"
 )
 
@@ -38,28 +36,24 @@ func (s *Search) costBound(with, over Setup) (bound float64, known bool) {
 
 // costBounds are the lower and the upper bound of that, each of one side.
 func (s *Search) costBounds(with, over Setup) (lower, upper float64, known bool) {
-	log, variance, known := s.costDifference(with, over)
-	if !known {
+	if !s.costsTell(with, over) {
 		return 0, 0, false
 	}
-	deviation, freedom := s.costDeviation()
-	off := stats.InvCDF(stats.TDist{V: freedom})(costConfidence) * deviation * math.Sqrt(variance)
-	return math.Exp(log - off), math.Exp(log + off), true
+	return regress(s.costPoints()).bounds(with, over)
 }
 
 // costRatio is the cost of the same work with a setup over that with another.
 func (s *Search) costRatio(with, over Setup) (ratio float64, known bool) {
-	log, _, known := s.costDifference(with, over)
+	if !s.costsTell(with, over) {
+		return 0, false
+	}
+	log, _, known := regress(s.costPoints()).difference(with, over)
 	return math.Exp(log), known
 }
 
-// costDifference is that of the logarithms of the costs (regression), of setups that were
-// both tried.
-func (s *Search) costDifference(with, over Setup) (log, variance float64, known bool) {
-	if s.burnsIdle() || len(s.costs(with)) == 0 || len(s.costs(over)) == 0 {
-		return 0, 0, false
-	}
-	return regress(s.costPoints()).difference(with, over)
+// costsTell says that processor time tells what work costs, and that setups were both tried.
+func (s *Search) costsTell(with, over Setup) bool {
+	return !s.burnsIdle() && len(s.costs(with)) > 0 && len(s.costs(over)) > 0
 }
 
 // priceLevers tells of the levers that were kept what they cost by all trials, and how much
@@ -94,24 +88,28 @@ func (s *Search) burnsIdle() bool {
 // costDeviation is the standard deviation of the logarithms of what the same work costs
 // with the same setup, of all setups, and its degrees of freedom.
 func (s *Search) costDeviation() (deviation, freedom float64) {
-	r := regress(s.costPoints())
-	freedom = priorFreedom + r.freedom
-	return math.Sqrt((priorFreedom*costSpread*costSpread + r.squares) / freedom), freedom
+	return regress(s.costPoints()).deviation()
 }
 
 // costPoints are the trials that did the work of the baseline and had the memory for it.
 func (s *Search) costPoints() []costPoint {
 	var out []costPoint
 	for _, t := range s.found.Trials {
-		roomy := t.Phase == PhaseBaseline || t.Phase == PhaseLever
-		if !roomy || !t.enough() || !s.didTheWork(t) {
-			continue
-		}
-		if cost, measured := t.Result.AnswerCost(); measured {
-			out = append(out, costPoint{t.Setup, t.Node, math.Log(cost.Seconds() / s.pace(t))})
+		roomy := t.Phase == PhaseBaseline || t.Phase == PhaseLever || t.Phase == PhaseControl
+		if p, told := s.costPoint(t); told && roomy && t.enough() {
+			out = append(out, p)
 		}
 	}
 	return out
+}
+
+// costPoint is what the work cost in a trial that did that of the baseline.
+func (s *Search) costPoint(t Trial) (p costPoint, told bool) {
+	if !s.didTheWork(t) {
+		return p, false
+	}
+	cost, measured := t.Result.AnswerCost()
+	return costPoint{t.Setup, t.Node, math.Log(cost.Seconds() / s.pace(t))}, measured
 }
 
 // costs are those of one setup.
@@ -192,6 +190,24 @@ func (s *Search) withinCost(t Trial) bool {
 	return known && bound <= 1/t.AskedShare
 }
 
+// spendsSpeed says that a lever is tried by what speed the others leave: where it takes more
+// than that, nothing else makes up for it.
+func spendsSpeed(l Lever) bool { return len(l.Scales) > 0 }
+
+// passedByLuck says that a trial passed with a new lever that is to spend speed, and that its
+// work costs less than the objective allows by less than trials differ: the lever is left
+// out. A bound of costConfidence would leave it out of one fit of five of the demo service,
+// for which it is right.
+func (s *Search) passedByLuck(t Trial) bool {
+	if !t.Passed || s.Spare <= 0 || !s.hasNew(t, spendsSpeed) || !s.costsTell(t.Setup, Setup{}) {
+		return false
+	}
+	r := regress(s.costPoints())
+	log, variance, known := r.difference(t.Setup, Setup{})
+	deviation, _ := r.deviation()
+	return known && math.Exp(log+deviation*math.Sqrt(variance)) > 1/(1-s.Spare)
+}
+
 // heapBears says that a trial which differs from the best point in the size of the heap alone
 // keeps the objective, by what the same work costs at the best point and by what collections
 // and reclaim took of the trial: a smaller heap costs nothing else.
@@ -232,11 +248,12 @@ func (s *Search) waits(setup Setup) bool {
 	})
 }
 
-// isIn says that a setup has the options and variables of a lever, those that have no
-// sizes.
+// isIn says that a setup has the options and variables of a lever, of those with sizes with
+// any size.
 func (l Lever) isIn(s Setup) bool {
 	for _, o := range slices.Concat(l.Options, l.Env) {
-		if !strings.Contains(o, "{") && !slices.Contains(s.Options, o) && !slices.Contains(s.Env, o) {
+		plain, _, sized := strings.Cut(o, "{")
+		if !slices.ContainsFunc(slices.Concat(s.Options, s.Env), func(has string) bool { return has == o || sized && strings.HasPrefix(has, plain) }) {
 			return false
 		}
 	}

@@ -190,3 +190,24 @@ func TestScale(t *testing.T) {
 		}
 	}
 }
+
+// A lever with sizes is in a setup with any of them.
+func TestLeverIsIn(t *testing.T) {
+	hot := Lever{Options: []string{"-XX:CompileThresholdScaling={scale}"}}
+	threads := Lever{Env: []string{"SERVER_TOMCAT_THREADS_MAX={threads}"}, Options: []string{"-Xss512k"}}
+	for _, c := range []struct {
+		lever Lever
+		setup Setup
+		want  bool
+	}{
+		{hot, Setup{}, false},
+		{hot, Setup{Options: []string{"-XX:TieredStopAtLevel=1"}}, false},
+		{hot, Setup{Options: []string{"-XX:CompileThresholdScaling=30"}}, true},
+		{threads, Setup{Options: []string{"-Xss512k"}}, false},
+		{threads, Setup{Options: []string{"-Xss512k"}, Env: []string{"SERVER_TOMCAT_THREADS_MAX=4"}}, true},
+	} {
+		if got := c.lever.isIn(c.setup); got != c.want {
+			t.Errorf("%v %v in %v %v: %v", c.lever.Options, c.lever.Env, c.setup.Options, c.setup.Env, got)
+		}
+	}
+}

@@ -227,7 +227,10 @@ type trialJSON struct {
 	SlowElsewhere bool `json:"slowElsewhere,omitempty"`
 	// Pressed says that waiting for memory took so much of it that a smaller limit is of
 	// no use, even where it passed.
-	Pressed     bool             `json:"pressed,omitempty"`
+	Pressed bool `json:"pressed,omitempty"`
+	// LimitCost is the share of its processor time that a trial which looks for a limit, or
+	// proves it, is sure to owe to that.
+	LimitCost   float64          `json:"limitCost,omitempty"`
 	Evidence    []string         `json:"evidence"`
 	Errors      map[string]int64 `json:"errors"`
 	ExitCode    int              `json:"exitCode"`
@@ -486,7 +489,7 @@ func trialsJSON(trials []fit.Trial) []trialJSON {
 	out := make([]trialJSON, 0, len(trials))
 	for _, t := range trials {
 		j := trialJSON{runJSON: newRunJSON(t), Phase: string(t.Phase), Lever: t.Lever, Repeat: t.Repeat,
-			Options: list(t.Setup.Options), Env: list(t.Setup.Env), Verdict: t.Verdict, Narrow: t.Narrow, SlowElsewhere: t.SlowElsewhere, Pressed: t.Pressed,
+			Options: list(t.Setup.Options), Env: list(t.Setup.Env), Verdict: t.Verdict, Narrow: t.Narrow, SlowElsewhere: t.SlowElsewhere, Pressed: t.Pressed, LimitCost: t.LimitCost,
 			Evidence: []string{}, Errors: map[string]int64{}, TookSeconds: t.Took.Seconds()}
 		if l := t.Measured.Load; l != nil && l.Errors != nil {
 			j.Errors = l.Errors

@@ -67,7 +67,7 @@ func frontierPlot(r *fit.Result) document.Figure {
 	if n := len(line.Points); n > 0 { // what passed with little passes with more
 		end := line.Points[n-1]
 		for _, t := range r.Trials {
-			if t.Phase != fit.PhaseBaseline && t.Phase != fit.PhaseHeap && t.Phase != fit.PhaseAblation {
+			if !fit.Aside(t.Phase) {
 				end.X = max(end.X, mibs(t.LimitBytes))
 			}
 		}
@@ -76,7 +76,7 @@ func frontierPlot(r *fit.Result) document.Figure {
 	passed := plot.Series{Name: "passed", Tone: plot.Muted}
 	failed := plot.Series{Name: "failed", Tone: plot.Bad, Shape: plot.Cross}
 	for _, t := range r.Trials {
-		if t.Phase == fit.PhaseBaseline || t.Phase == fit.PhaseHeap || t.Phase == fit.PhaseAblation || t.Number == r.AsGiven.Number || r.LimitBytes > 0 && t.Phase == fit.PhaseConfirm && t.Passed {
+		if fit.Aside(t.Phase) || t.Number == r.AsGiven.Number || r.LimitBytes > 0 && t.Phase == fit.PhaseConfirm && t.Passed {
 			continue
 		}
 		p := plot.Point{X: mibs(t.LimitBytes), Y: m.of(t), Title: trialTitle(t)}

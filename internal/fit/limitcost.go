@@ -1,0 +1,93 @@
+package fit
+
+import (
+	"context"
+	"math"
+	"slices"
+)
+
+// A small limit costs processor time before anything waits for memory: pages are dropped,
+// read and mapped again, and their content is no longer in the processor's caches. No other
+// signal tells of that. The control is the same options with room.
+
+// atLimit is the word that a trial's setup adds in the regression of costs where it looks
+// for a limit or proves it: all that such a limit costs.
+const atLimit = "a limit that is looked for"
+
+// limitCost is the share of its processor time that a trial which looks for a limit, or
+// proves it, is sure to owe to that: the lower bound, with the confidence of cost bounds, by
+// itself and the trials of its options at larger limits, which owe less, beside those with
+// room. It is 0 where they do not tell, and where the heap follows the limit: there a control
+// has another heap, and collections tell what a smaller one costs.
+func (s *Search) limitCost(t Trial) float64 {
+	point, told := s.costPoint(t)
+	if !told || !findsLimit(t.Phase) || !s.fixesHeap(t.Setup) || len(s.costs(t.Setup)) == 0 || s.burnsIdle() {
+		return 0
+	}
+	tight := t.Setup
+	tight.Env = append(slices.Clone(tight.Env), atLimit)
+	points := s.costPoints()
+	add := func(p costPoint) {
+		p.setup = tight
+		points = append(points, p)
+	}
+	add(point)
+	for _, o := range s.found.Trials {
+		if p, told := s.costPoint(o); told && findsLimit(o.Phase) && o.Number != t.Number && o.LimitBytes >= t.LimitBytes && o.Setup.Same(t.Setup) {
+			add(p)
+		}
+	}
+	lower, _, known := regress(points).bounds(tight, t.Setup)
+	if !known {
+		return 0
+	}
+	return math.Max(0, 1-1/lower)
+}
+
+// blamesLimitAlone says that a trial was too slow for what its limit costs in processor time,
+// and for nothing else of memory. A machine that has slowed since the trials with room looks
+// the same.
+func (s *Search) blamesLimitAlone(t Trial) bool {
+	if t.LimitCost == 0 || t.enough() {
+		return false
+	}
+	t.LimitCost = 0
+	return s.slowElsewhere(t)
+}
+
+// besideControl runs the options of a trial with room beside it, where its limit alone is
+// blamed, and judges it again by all trials. Where no other run fits in, it is judged as if
+// its limit cost nothing.
+func (s *Search) besideControl(ctx context.Context, t Trial) (Trial, error) {
+	judged := &s.found.Trials[len(s.found.Trials)-1]
+	judged.LimitCost = 0
+	proves := t.Phase == PhaseConfirm || t.Phase == PhaseBelow
+	if !s.spent() && (proves || s.room() > 0) {
+		s.note("the work cost at least %.0f %% more than with room: a run with room beside it tells whether the limit or the machine is the reason", 100*t.LimitCost/(1-t.LimitCost))
+		control := s.baselineOn(t.Node)
+		if !t.Setup.empty() {
+			control = Attempt{Phase: PhaseControl, Setup: t.Setup, LimitBytes: s.leverLimit(), On: t.Node}
+		}
+		if _, err := s.once(ctx, control); err != nil {
+			return t, err
+		}
+		judged = &s.found.Trials[t.Number-1]
+		judged.LimitCost = s.limitCost(t)
+	}
+	judged.SlowElsewhere = s.slowElsewhere(*judged)
+	return *judged, nil
+}
+
+// leaves is the share of a trial's speed that an objective, which asks for a share of the
+// baseline's, leaves to memory: what its options do not take. It is unasked at least, and
+// that where the objective is an absolute one (0).
+func (s *Search) leaves(t Trial, share float64) float64 {
+	if share <= 0 {
+		return unasked
+	}
+	ratio, known := s.costRatio(t.Setup, Setup{})
+	if !known {
+		ratio = 1
+	}
+	return max(unasked, 1-share*max(1, ratio))
+}

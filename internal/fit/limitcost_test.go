@@ -1,0 +1,145 @@
+package fit
+
+import (
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"tare.dev/tare/internal/jvmopts"
+	"tare.dev/tare/internal/trial"
+)
+
+// What a limit costs in processor time is told by the same options with room; the seconds
+// of the first case are those of a Spring Boot service at 677 and at 204 MiB.
+func TestLimitCost(t *testing.T) {
+	small, other := Setup{Options: []string{"-Xmx52m"}}, Setup{Options: []string{"-Xmx60m"}}
+	at := func(s Setup, phase Phase, limit int64, seconds float64) Trial {
+		tr := costing(s, phase, seconds)
+		tr.LimitBytes = limit * mib
+		return tr
+	}
+	runs := func(s Setup, phase Phase, limit int64, seconds ...float64) []Trial {
+		var out []Trial
+		for _, sec := range seconds {
+			out = append(out, at(s, phase, limit, sec))
+		}
+		return out
+	}
+	room := runs(small, PhaseLever, 677, 11.3, 11.6, 11.5)
+	for _, c := range []struct {
+		name      string
+		control   []Trial
+		before    []Trial
+		t         Trial
+		low, high float64
+	}{
+		{"seven runs that cost more", room, runs(small, PhaseConfirm, 204, 13.8, 12.6, 14.4, 13.5, 13.1, 14), at(small, PhaseConfirm, 204, 13.7), 0.05, 0.15},
+		{"one that costs half as much more", room, nil, at(small, PhaseRefine, 186, 17), 0.2, 0.33},
+		{"one that costs little more", room, nil, at(small, PhaseRefine, 186, 12.2), 0, 0},
+		{"as much as with room", room, runs(small, PhaseConfirm, 204, 11.2, 11.6), at(small, PhaseConfirm, 204, 11.4), 0, 0},
+		{"others at a smaller limit", room, runs(small, PhaseRefine, 150, 17, 17, 17), at(small, PhaseConfirm, 204, 12), 0, 0},
+		{"no control", nil, nil, at(small, PhaseRefine, 186, 17), 0, 0},
+		{"another heap is no control", runs(other, PhaseLever, 677, 11, 11), nil, at(small, PhaseRefine, 186, 17), 0, 0},
+		{"the heap follows the limit", nil, nil, at(Setup{}, PhaseAsGiven, 186, 17), 0, 0},
+		{"levers are judged by their own cost", room, nil, at(small, PhaseLever, 186, 17), 0, 0},
+	} {
+		s := &Search{found: Found{Trials: append([]Trial{at(Setup{}, PhaseBaseline, 2048, 10.4), at(Setup{}, PhaseBaseline, 2048, 10.5)}, c.control...)}}
+		s.found.Trials = append(s.found.Trials, c.before...)
+		for i := range s.found.Trials {
+			s.found.Trials[i].Number = i + 1
+		}
+		s.found.Baseline = s.found.Trials[0]
+		c.t.Number = len(s.found.Trials) + 1
+		if got := s.limitCost(c.t); got < c.low || got > c.high {
+			t.Errorf("%s: %.3f, want %g to %g", c.name, got, c.low, c.high)
+		}
+	}
+}
+
+// What the options cost is not left to memory.
+func TestLeaves(t *testing.T) {
+	dear, cheap := Setup{Options: []string{"-Xint"}}, Setup{Options: []string{"-Xmx52m"}}
+	s := &Search{found: Found{Trials: []Trial{costing(Setup{}, PhaseBaseline, 10), costing(dear, PhaseLever, 10.4), costing(cheap, PhaseLever, 7)}}}
+	s.found.Baseline = s.found.Trials[0]
+	for _, c := range []struct {
+		setup Setup
+		share float64
+		want  float64
+	}{{Setup{}, 0.9, 0.1}, {cheap, 0.9, 0.1}, {dear, 0.9, 1 - 0.9*1.04}, {dear, 0.95, unasked}, {dear, 0, unasked}, {Setup{Env: []string{"A=1"}}, 0.8, 0.2}} {
+		if got := s.leaves(Trial{Attempt: Attempt{Setup: c.setup}}, c.share); math.Abs(got-c.want) > 1e-6 {
+			t.Errorf("%v of %g: %.3f, want %.3f", c.setup.Options, c.share, got, c.want)
+		}
+	}
+}
+
+// An application that does its work at a small limit, but at a higher cost, gets the limit
+// at which that is within the objective; one on a machine that slows meanwhile gets the
+// limit that it needs.
+func TestLimitThatCostsProcessorTime(t *testing.T) {
+	const runs = 100
+	for _, drift := range []float64{0, 0.1} {
+		low, high, controls := 0, 0, 0
+		for seed := range uint64(runs) {
+			m := newModel(rand.New(rand.NewPCG(seed, 7)))
+			m.jitter, m.drift, m.counts, m.gcCost, m.ooms, m.soft = 0.02, drift, true, 0, false, false
+			m.tight, m.c1, m.hot = 0.5, 1, 1
+			s := &Search{Trier: m, Levers: Levers, AmpleBytes: 2048 * mib, Baselines: DefaultBaselines, Confirmations: DefaultConfirmations, Margin: MarginByBound, Spare: 0.1,
+				Facts: Facts{Release: jvmopts.ParseRelease("17.0.15")}}
+			s.Observe = func(e Event) {
+				if e.Outcome == nil && e.Attempt.Phase == PhaseControl {
+					controls++
+				}
+			}
+			f, err := s.Run(t.Context())
+			if err != nil {
+				t.Fatalf("seed %d: %v", seed, err)
+			}
+			grid := float64(m.grid(t, f.Setup, 2048*mib))
+			switch got := float64(f.LimitBytes); {
+			case got < 0.95*grid-mib:
+				low++
+				t.Logf("seed %d: %.0f MiB, %.2f of what a grid finds", seed, got/mib, got/grid)
+			case got > 1.25*grid+mib:
+				high++
+			}
+		}
+		t.Logf("drift %g: %d too low, %d too high, %d runs with room", drift, low, high, controls)
+		if low > runs/10 || high > runs/5 {
+			t.Errorf("drift %g: of %d limits %d are too low, and %d too high", drift, runs, low, high)
+		}
+	}
+}
+
+// A lever that is to spend speed stays only where it is sure that there is enough.
+func TestPassedByLuck(t *testing.T) {
+	c1 := Setup{Options: []string{"-XX:TieredStopAtLevel=1"}}
+	hot := Lever{ID: "hot", Name: "hot", Options: []string{"-XX:CompileThresholdScaling={scale}"}, Scales: []Scale{{10, 0.85}}}
+	both := c1.plus(Setup{Options: []string{"-XX:CompileThresholdScaling=10"}})
+	for _, c := range []struct {
+		name    string
+		setup   Setup
+		seconds float64
+		luck    bool
+	}{
+		{"well within", both, 9, false},
+		{"within by more than trials differ", both, 10.3, false},
+		{"by a hair", both, 11.3, true},
+		{"by a hair, without it", c1, 11.3, false},
+	} {
+		base := costing(Setup{}, PhaseBaseline, 10.4)
+		s := &Search{Spare: 1 - 1/1.1, Levers: []Lever{hot}, best: point{setup: c1}, found: Found{Baseline: base, Trials: []Trial{base, base, costing(c1, PhaseLever, 8.9)}}}
+		tr := costing(c.setup, PhaseLever, c.seconds)
+		s.found.Trials = append(s.found.Trials, tr)
+		if luck := s.passedByLuck(tr); luck != c.luck {
+			low, high, _ := s.costBounds(c.setup, Setup{})
+			t.Errorf("%s: by luck %v (%.2f to %.2f)", c.name, luck, low, high)
+		}
+		if reason := s.unfit(tr); strings.Contains(reason, "too near") != c.luck {
+			t.Errorf("%s: %q", c.name, reason)
+		}
+	}
+	if got := (&Search{}).unfit(Trial{Outcome: Outcome{Passed: true, Verdict: trial.Passed}}); got != "" {
+		t.Errorf("an objective that does not compare: %q", got)
+	}
+}
