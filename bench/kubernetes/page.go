@@ -29,7 +29,7 @@ func page(all []record, o options) string {
 	interruptionText(&b, all, o)
 	killText(&b, all)
 	podText(&b, all, o)
-	b.WriteString("## Not measured\n\nTwo nodes (`tare fit` has no `--parallel`), control groups of version 2, limits of the node itself, and other applications than the demo service.\n")
+	b.WriteString("## Not measured\n\nControl groups of version 2, limits of the node itself, and other applications than the demo service. Fits on several nodes are [replayed](steady.md#on-several-nodes).\n")
 	return b.String()
 }
 
