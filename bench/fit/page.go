@@ -75,6 +75,10 @@ func writeReal(t *strings.Builder, all []figures) {
 	t.WriteString("\n")
 }
 
+// countedFor is how many searches must count for each one that does not, where a bank tells of
+// the goal.
+const countedFor = 4
+
 // goalWithin is how near to the median 19 of 20 answers of a cell are to be.
 func (c cell) goalWithin() float64 {
 	if c.Noisy || c.CPUs < 1 {
@@ -86,17 +90,20 @@ func (c cell) goalWithin() float64 {
 // writeReplays tells how far apart answers are.
 func writeReplays(t *strings.Builder, all []figures) {
 	t.WriteString("## Replayed searches: how steady\n\nThe goal is that 19 of 20 answers are within 5 % of the median, within 8 % with a noisy neighbour or at half a processor; that there is none without an answer, " +
-		"and none above as given. Drawn from is the number of recorded trials that a trial of a search was drawn from: where that is one or two, answers are nearer to each other than they would be for real. Same levers is the share of answers with the levers that most of them have.\n\n" +
+		"and none above as given. Drawn from is the number of recorded trials that a trial of a search was drawn from: where that is one or two, answers are nearer to each other than they would be for real. Where more than a fifth of the searches do not count, the bank has too few trials to tell. Same levers is the share of answers with the levers that most of them have.\n\n" +
 		"| cell | searches | not counted | drawn from | without an answer | above as given | median | 2.5 % … 97.5 % | as given | same levers | within 5 % | within 8 % | goal |\n|---|---:|---:|---|---:|---:|---:|---|---:|---:|---:|---:|---|\n")
 	for _, f := range all {
 		answers := f.answered()
 		limits := of(answers, limitOf)
 		none := len(f.replays) - len(answers)
 		share := within(limits, f.cell.goalWithin())
-		reached := len(answers) > 0 && share >= steadyShare && none == 0 && above(answers) == 0
+		goal := results.Reached(len(answers) > 0 && share >= steadyShare && none == 0 && above(answers) == 0)
+		if countedFor*len(f.modelled) > len(f.replays) {
+			goal = "too few trials"
+		}
 		fmt.Fprintf(t, "| %s | %d | %d | %s | %d | %d | %.0f | %.0f … %.0f | %.0f | %.1f %% | %.1f %% | %.1f %% | %s |\n", f.cell, len(f.replays)+len(f.modelled), len(f.modelled), results.Spread(f.drawn, "%.0f"), none, above(answers),
 			results.Median(limits), quantile(limits, 0.025), quantile(limits, 0.975), results.Median(of(answers, givenOf)), 100*sameLevers(answers),
-			100*within(limits, steadyWithin), 100*within(limits, looseWithin), results.Reached(reached))
+			100*within(limits, steadyWithin), 100*within(limits, looseWithin), goal)
 	}
 	t.WriteString("\n")
 	for _, f := range all {
