@@ -232,6 +232,9 @@ func openBank(name string, h head) (*bankFile, error) {
 	if b.head.Java == "" {
 		return f, f.keep(line{Head: &h})
 	}
+	if h.Machine.MemoryBytes = b.head.Machine.MemoryBytes; b.head.Machine != h.Machine { // the memory differs a little with each start
+		return nil, errors.Join(fmt.Errorf("bank %s is of another machine (%+v), where the same work costs something else: begin another one", name, b.head.Machine), file.Close())
+	}
 	if b.head.Java != h.Java || !slices.Equal(b.head.Command, h.Command) {
 		return nil, errors.Join(fmt.Errorf("bank %s is of %s on JDK %s, and this is %s on JDK %s: begin another one", name, b.head.Command, b.head.Java, h.Command, h.Java), file.Close())
 	}

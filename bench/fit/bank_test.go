@@ -58,6 +58,10 @@ func TestCutOffBank(t *testing.T) {
 	if _, err := openBank(name, h); err == nil || !strings.Contains(err.Error(), "begin another one") {
 		t.Errorf("a bank of another JDK goes on: %v", err)
 	}
+	h.Machine.CPUs++
+	if _, err := openBank(name, h); err == nil || !strings.Contains(err.Error(), "of another machine") {
+		t.Errorf("a bank of another machine goes on: %v", err)
+	}
 }
 
 func FuzzBank(f *testing.F) {
@@ -369,7 +373,7 @@ func TestPreferencesOnBank(t *testing.T) {
 		cost := map[fit.Prefer]float64{}
 		for _, prefer := range fit.Preferences {
 			t.Run(filepath.Base(bank)+"/"+string(prefer), func(t *testing.T) {
-				const searches = 60
+				const searches, leastCounted = 150, 40 // the banks are of searches that prefer memory
 				r := openBankOf(t, bank)
 				r.prefer = prefer
 				f, err := figuresOf(r, searches)
@@ -377,8 +381,12 @@ func TestPreferencesOnBank(t *testing.T) {
 					t.Fatal(err)
 				}
 				answers := f.answered()
-				if len(f.replays) < searches*2/3 || len(answers) < len(f.replays) || above(answers) > 0 {
-					t.Errorf("%d searches count, %d of them answered, %d above as given", len(f.replays), len(answers), above(answers))
+				if len(f.replays) < leastCounted || len(answers) < len(f.replays) {
+					t.Errorf("%d searches count, %d of them answered", len(f.replays), len(answers))
+				}
+				// Options that are picked for their speed may need more than as given.
+				if n := above(answers); n > 0 && prefer == fit.PreferMemory || n > len(answers)/20 {
+					t.Errorf("%d of %d answers are above as given", n, len(answers))
 				}
 				if most := quantile(of(f.replays, searchOf), 1); most > searchGoal {
 					t.Errorf("%g trials before the proof", most)

@@ -70,7 +70,7 @@ func main() {
 	flag.IntVar(&b.fits, "fits", 3, "real fits of each cell, before other trials are recorded")
 	flag.IntVar(&b.replays, "replay", 1000, "searches to replay on each bank")
 	flag.Uint64Var(&b.trace, "trace", 0, "show the steps of the replay with this seed instead")
-	prefer := flag.String("prefer", string(fit.PreferMemory), "memory, balanced or throughput: what the replayed searches prefer")
+	prefer := flag.String("prefer", string(fit.PreferMemory), "memory, balanced or throughput: what the replayed searches prefer, and with -record those that say which trials are made")
 	flag.IntVar(&b.nodes, "nodes", 1, "on how many nodes the search of -trace runs")
 	flag.BoolVar(&b.page, "page", false, "write docs/results/steady.md, and the banks that it is of, packed")
 	flag.IntVar(&b.port, "port", 18670, "port of the service")
@@ -266,7 +266,7 @@ func (b bench) recordAll(ctx context.Context) error {
 	end := time.Now().Add(b.length)
 	for time.Now().Before(end) {
 		for _, r := range all {
-			if err := r.round(ctx, end, b.fits); err != nil {
+			if err := r.round(ctx, end, b.fits, b.prefer); err != nil {
 				return err
 			}
 		}
@@ -274,8 +274,9 @@ func (b bench) recordAll(ctx context.Context) error {
 	return nil
 }
 
-// round makes a fit of a cell that has not enough of them, then some other trials.
-func (r *recorder) round(ctx context.Context, end time.Time, fits int) error {
+// round makes a fit of a cell that has not enough of them, then some other trials, of those that
+// searches with a preference ask for.
+func (r *recorder) round(ctx context.Context, end time.Time, fits int, prefer fit.Prefer) error {
 	if time.Now().Before(end) && len(r.answers) < fits {
 		if err := r.fitOnce(ctx); err != nil {
 			return err
@@ -289,6 +290,7 @@ func (r *recorder) round(ctx context.Context, end time.Time, fits int) error {
 		if err != nil {
 			return err
 		}
+		bank.prefer = prefer
 		w, err := bank.next(rand.New(rand.NewPCG(uint64(len(r.trials)), 1)))
 		if err != nil {
 			return err

@@ -88,7 +88,11 @@ func (s *Search) excused(t Trial, c trial.Clause) bool {
 // leaves it, which asks for a share of the baseline's; 0 is an absolute one.
 func (s *Search) keepsSpeed(t Trial, share float64) bool {
 	cost, known := s.memoryCost(t)
-	return known && cost < s.leaves(t, share)
+	allowed := unasked
+	if share > 0 {
+		allowed = max(unasked, 1-share)
+	}
+	return known && cost < allowed && t.LimitCost < s.leaves(t, allowed)
 }
 
 const (

@@ -78,16 +78,12 @@ func (s *Search) besideControl(ctx context.Context, t Trial) (Trial, error) {
 	return *judged, nil
 }
 
-// leaves is the share of a trial's speed that an objective, which asks for a share of the
-// baseline's, leaves to memory: what its options do not take. It is unasked at least, and
-// that where the objective is an absolute one (0).
+// leaves is the part of a share of a trial's speed that its options do not take, unasked at
+// least: a limit that is sure to cost more is the reason why the trial was too slow.
 func (s *Search) leaves(t Trial, share float64) float64 {
-	if share <= 0 {
-		return unasked
-	}
 	ratio, known := s.costRatio(t.Setup, Setup{})
 	if !known {
 		ratio = 1
 	}
-	return max(unasked, 1-share*max(1, ratio))
+	return max(unasked, 1-(1-share)*max(1, ratio))
 }

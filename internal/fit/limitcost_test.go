@@ -66,7 +66,7 @@ func TestLeaves(t *testing.T) {
 		setup Setup
 		share float64
 		want  float64
-	}{{Setup{}, 0.9, 0.1}, {cheap, 0.9, 0.1}, {dear, 0.9, 1 - 0.9*1.04}, {dear, 0.95, unasked}, {dear, 0, unasked}, {Setup{Env: []string{"A=1"}}, 0.8, 0.2}} {
+	}{{Setup{}, 0.1, 0.1}, {cheap, 0.1, 0.1}, {dear, 0.1, 1 - 0.9*1.04}, {dear, 0.05, unasked}, {Setup{Env: []string{"A=1"}}, 0.2, 0.2}} {
 		if got := s.leaves(Trial{Attempt: Attempt{Setup: c.setup}}, c.share); math.Abs(got-c.want) > 1e-6 {
 			t.Errorf("%v of %g: %.3f, want %.3f", c.setup.Options, c.share, got, c.want)
 		}
