@@ -232,7 +232,8 @@ func openBank(name string, h head) (*bankFile, error) {
 	if b.head.Java == "" {
 		return f, f.keep(line{Head: &h})
 	}
-	if h.Machine.MemoryBytes = b.head.Machine.MemoryBytes; b.head.Machine != h.Machine { // the memory differs a little with each start
+	h.Machine.MemoryBytes = b.head.Machine.MemoryBytes // it differs a little with each start
+	if b.head.Machine != h.Machine {
 		return nil, errors.Join(fmt.Errorf("bank %s is of another machine (%+v), where the same work costs something else: begin another one", name, b.head.Machine), file.Close())
 	}
 	if b.head.Java != h.Java || !slices.Equal(b.head.Command, h.Command) {

@@ -140,11 +140,11 @@ func pausesOf(t Trial) (long, often float64, known bool) {
 
 // memoryCost is the share of its speed that memory took from a trial, and whether that
 // is known: reclaim, collections beyond those that there are with room, and what the limit
-// costs in processor time (limitCost). Collections
-// take it by stopping the application, which their pauses tell; by having it wait for
-// heap; and by the processor time of the collector's threads, which is all that tells of
-// one that runs beside the application, or of a JVM without performance data. A pause is
-// processor time too, so of these the largest counts, and not their sum. Pauses and
+// costs in processor time (limitCost). Collections take it by stopping the application,
+// which their pauses tell; by having it wait for heap; and by the processor time of the
+// collector's threads, which is all that tells of one that runs beside the application, or
+// of a JVM without performance data. A pause is processor time too, and so is what the limit
+// costs: of these the largest counts, and not their sum. Pauses and
 // reclaim are of the time in which the application stood still, or some thread of it did:
 // with several threads it is no less than what was lost.
 func (s *Search) memoryCost(t Trial) (cost float64, known bool) {

@@ -2,7 +2,6 @@ package fit
 
 import (
 	"context"
-	"math"
 	"slices"
 )
 
@@ -41,7 +40,7 @@ func (s *Search) limitCost(t Trial) float64 {
 	if !known {
 		return 0
 	}
-	return math.Max(0, 1-1/lower)
+	return max(0, 1-1/lower)
 }
 
 // blamesLimitAlone says that a trial was too slow for what its limit costs in processor time,
@@ -59,11 +58,11 @@ func (s *Search) blamesLimitAlone(t Trial) bool {
 // blamed, and judges it again by all trials. Where no other run fits in, it is judged as if
 // its limit cost nothing.
 func (s *Search) besideControl(ctx context.Context, t Trial) (Trial, error) {
-	judged := &s.found.Trials[len(s.found.Trials)-1]
-	judged.LimitCost = 0
+	blamed := t.LimitCost
+	t.LimitCost = 0
 	proves := t.Phase == PhaseConfirm || t.Phase == PhaseBelow
 	if !s.spent() && (proves || s.room() > 0) {
-		s.note("the work cost at least %.0f %% more than with room: a run with room beside it tells whether the limit or the machine is the reason", 100*t.LimitCost/(1-t.LimitCost))
+		s.note("the work cost at least %.0f %% more than with room: a run with room beside it tells whether the limit or the machine is the reason", 100*blamed/(1-blamed))
 		control := s.baselineOn(t.Node)
 		if !t.Setup.empty() {
 			control = Attempt{Phase: PhaseControl, Setup: t.Setup, LimitBytes: s.leverLimit(), On: t.Node}
@@ -71,11 +70,11 @@ func (s *Search) besideControl(ctx context.Context, t Trial) (Trial, error) {
 		if _, err := s.once(ctx, control); err != nil {
 			return t, err
 		}
-		judged = &s.found.Trials[t.Number-1]
-		judged.LimitCost = s.limitCost(t)
+		t.LimitCost = s.limitCost(t)
 	}
-	judged.SlowElsewhere = s.slowElsewhere(*judged)
-	return *judged, nil
+	t.SlowElsewhere = s.slowElsewhere(t)
+	s.found.Trials[t.Number-1] = t
+	return t, nil
 }
 
 // leaves is the part of a share of a trial's speed that its options do not take, unasked at

@@ -236,7 +236,7 @@ func (s *Search) suspect(t Trial) func(Lever) bool {
 		}
 	}
 	switch {
-	case s.tooDear(t), s.passedByLuck(t), t.Verdict == trial.TooSlow && !s.withinCost(t):
+	case s.tooDear(t), t.Verdict == trial.TooSlow && !s.withinCost(t):
 		return harms(HarmSpeed, HarmStart)
 	case t.Verdict == trial.TooSlow && t.AskedSpeed > 0:
 		return func(l Lever) bool { return l.Waits }

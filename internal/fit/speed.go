@@ -33,9 +33,7 @@ func slower(a, b Trial) int { return cmp.Compare(a.Speed(), b.Speed()) }
 // limit means nothing.
 func BestPassed(trials []Trial) []Trial {
 	passed := slices.Clone(trials)
-	passed = slices.DeleteFunc(passed, func(t Trial) bool {
-		return !t.Passed || Aside(t.Phase)
-	})
+	passed = slices.DeleteFunc(passed, func(t Trial) bool { return !t.Passed || Aside(t.Phase) })
 	slices.SortStableFunc(passed, func(a, b Trial) int {
 		return cmp.Or(cmp.Compare(a.LimitBytes, b.LimitBytes), cmp.Compare(b.Speed(), a.Speed()))
 	})
