@@ -210,7 +210,6 @@ func (a *Agent) Step(ctx context.Context) time.Duration {
 	up := a.settle()
 	if up >= a.nextFind {
 		a.find(up)
-		a.nextFind = up + findEvery(a.cfg.Interval)
 	}
 	a.weighFirst(ctx, up)
 	a.lookAround(up)
@@ -234,8 +233,13 @@ func (a *Agent) settle() time.Duration {
 func (a *Agent) next() time.Duration {
 	next := a.nextInquest(min(a.nextFind, a.nextUpkeep))
 	up := a.cfg.Clock.Uptime()
+	glances := up + a.budget.wait(a.budget.rest())
 	for _, j := range a.jvms {
-		next = min(next, j.due())
+		due := j.glance
+		if !j.hurries() {
+			due = max(due, glances)
+		}
+		next = min(next, j.look, due)
 		if j.want != "" {
 			next = min(next, max(j.wanted, up+a.budget.wait(a.reserve(j.want))))
 		}
@@ -244,20 +248,39 @@ func (a *Agent) next() time.Duration {
 }
 
 // find takes up the JVMs that came, with half of what is left: many may come at once, and
-// looks go on.
+// looks go on. Where those leave nothing it has a slice all the same, and then waits until
+// half of the share has paid for it.
 func (a *Agent) find(up time.Duration) {
 	a.settle()
-	rest := max(0, a.budget.left/2)
+	least, short := a.budget.left/2, a.budget.left < a.budget.slice()
+	if short {
+		least = max(a.budget.left-a.budget.slice(), -a.budget.credit())
+	}
+	before := a.cfg.Clock.Processor()
 	targets, err := a.finder.find(
 		func(pid int) bool { return a.jvms[pid] != nil },
-		func() bool { a.settle(); return a.budget.allows(rest) })
+		func() bool { a.settle(); return a.budget.allows(least) })
 	if err != nil {
 		a.say(err)
 	}
 	for _, t := range targets {
 		a.begin(t, up)
 	}
+	for _, j := range a.jvms {
+		if a.name(j) {
+			a.tell(j)
+		}
+	}
 	a.Stats.JVMs.Store(int64(len(a.jvms)))
+	a.nextFind = up + findEvery(a.cfg.Interval)
+	if short {
+		a.nextFind = max(a.nextFind, up+a.paid(a.cfg.Clock.Processor()-before))
+	}
+}
+
+// paid is how long half of the share takes to pay for so much processor time.
+func (a *Agent) paid(spent time.Duration) time.Duration {
+	return time.Duration(float64(spent) / (a.cfg.Share / 2))
 }
 
 // begin begins to watch a JVM.
@@ -281,18 +304,19 @@ func (a *Agent) begin(t *process.Target, up time.Duration) {
 	a.tell(j)
 }
 
-// name gives a JVM the names of its pod and container, as soon as they are known.
-func (a *Agent) name(j *jvm) {
+// name gives a JVM the names of its pod and container, as soon as they are known, and says
+// whether they are new.
+func (a *Agent) name(j *jvm) bool {
 	who := &j.who
 	if a.cfg.NameOf == nil || who.PodUID == "" || who.ContainerName != "" {
-		return
+		return false
 	}
 	n := a.cfg.NameOf(who.Group.Path)
 	if n.Pod == "" || n.Pod == who.Pod && n.Container == "" {
-		return
+		return false
 	}
 	who.Namespace, who.Pod, who.ContainerName = n.Namespace, n.Pod, n.Container
-	j.told = false
+	return true
 }
 
 // tell writes the start of a JVM, or what more is known of it now.
@@ -311,7 +335,9 @@ func (a *Agent) lookAround(up time.Duration) {
 			return
 		}
 		if j.look > up {
-			a.glance(j)
+			if j.hurries() || a.budget.allows(a.budget.rest()) {
+				a.glance(j)
+			}
 			continue
 		}
 		if !j.target.StillThere(a.cfg.Proc) {
@@ -322,7 +348,8 @@ func (a *Agent) lookAround(up time.Duration) {
 	}
 }
 
-// dueAt lists the JVMs that are due, the ones first that wait longest.
+// dueAt lists the JVMs that are due: first those that may not live to the next look, then
+// those that wait longest.
 func (a *Agent) dueAt(up time.Duration) []*jvm {
 	var due []*jvm
 	for _, j := range a.jvms {
@@ -330,7 +357,15 @@ func (a *Agent) dueAt(up time.Duration) []*jvm {
 			due = append(due, j)
 		}
 	}
-	slices.SortFunc(due, func(x, y *jvm) int { return cmp.Compare(x.due(), y.due()) })
+	slices.SortFunc(due, func(x, y *jvm) int {
+		if x.hurries() != y.hurries() {
+			if x.hurries() {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Compare(x.due(), y.due())
+	})
 	return due
 }
 
@@ -345,7 +380,6 @@ func (a *Agent) look(j *jvm) {
 		j.who.Dir, j.who.Root, j.who.OwnRoot = filesOf(a.cfg.Proc, j.target.PID)
 		j.told = false
 	}
-	a.name(j)
 	if !j.told {
 		a.tell(j)
 	}
@@ -443,16 +477,16 @@ func (a *Agent) lastLook(j *jvm, left int64, up time.Duration) {
 var urgency = []ledger.Reason{ledger.LastLook, ledger.First, ledger.Moved, ledger.Due}
 
 // reserve is what of the budget must be left for a weighing of a reason to begin: a last
-// look must find some, and a first one is not to wait until all that is owed is saved
-// up again.
+// look must find some. First ones, of which many may come at once, leave most of it to what
+// finds other JVMs, until they have waited (weighFirst).
 func (a *Agent) reserve(r ledger.Reason) time.Duration {
 	switch r {
 	case ledger.LastLook:
 		return -a.budget.credit()
 	case ledger.First:
-		return 0
+		return a.budget.most * 3 / 4
 	}
-	return a.budget.most / 2
+	return a.budget.rest()
 }
 
 // weighFirst weighs JVMs that have waited for their first weighing, before looks at others
@@ -460,12 +494,12 @@ func (a *Agent) reserve(r ledger.Reason) time.Duration {
 func (a *Agent) weighFirst(ctx context.Context, up time.Duration) {
 	for a.nextFirst = max(a.nextFirst, up-breath); a.nextFirst <= up && ctx.Err() == nil; {
 		j := a.mostUrgent()
-		if j == nil || j.want != ledger.First || up-j.wanted < firstWait || !a.budget.allows(a.reserve(j.want)) {
+		if j == nil || j.want != ledger.First || up-j.wanted < firstWait || !a.budget.allows(0) {
 			return
 		}
 		before := a.cfg.Clock.Processor()
 		a.weigh(ctx, j)
-		a.nextFirst += time.Duration(float64(a.cfg.Clock.Processor()-before) / (a.cfg.Share / 2))
+		a.nextFirst += a.paid(a.cfg.Clock.Processor() - before)
 		a.settle()
 	}
 }

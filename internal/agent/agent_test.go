@@ -185,6 +185,25 @@ func TestOthersAreLeftAlone(t *testing.T) {
 	}
 }
 
+// One whose address space has the size that it had when it was no JVM is none now: it is not
+// read again.
+func TestSameSizeIsNotReadAgain(t *testing.T) {
+	m := newMachine(t)
+	m.process(9, 100, "/bin/sh")
+	m.file("9/statm", "500 100 50 8 0 60 0\n")
+	m.pass(3 * time.Second)
+	m.file("9/maps", "7f0000000000-7f0000100000 r-xp 00000000 08:01 77 "+libjvm+"\n")
+	m.pass(10 * time.Second)
+	if m.agent.jvms[9] != nil {
+		t.Error("its mappings were read though it has mapped nothing")
+	}
+	m.file("9/statm", "900 100 50 8 0 60 0\n")
+	m.pass(30 * time.Second)
+	if m.agent.jvms[9] == nil {
+		t.Error("it was not found")
+	}
+}
+
 // A thousand that start at once, on a budget: each has its start, the looks go on,
 // and nothing is told twice.
 func TestThousandAtOnce(t *testing.T) {
@@ -256,6 +275,83 @@ func TestFirstWeighingComesInTime(t *testing.T) {
 				t.Errorf("%d looks in that minute", got)
 			}
 		})
+	}
+}
+
+// Where limits are small and glances could take all that there is, looks go on, and JVMs that
+// come are found; one that is on its way to its limit has its last look. What the agent takes
+// is real.
+func TestSmallLimitsLeaveTimeForOthers(t *testing.T) {
+	m := newMachine(t)
+	groups := t.TempDir()
+	m.file("self/mountinfo", "30 23 0:26 / "+groups+" rw,relatime - cgroup2 cgroup2 rw\n")
+	c := &spending{clock: clock{up: m.clock.up}}
+	share := func(s float64) { m.agent.cfg.Share, m.agent.budget = s, newBudget(s, c.up, c.Processor()) }
+	m.agent.cfg.Clock = c
+	share(1)
+	live := func(d time.Duration) {
+		for end := c.up + d; c.up < end; {
+			c.step(t, m.agent, end-c.up)
+		}
+	}
+	group := func(pid int, file, text string) {
+		m.Helper()
+		if err := os.WriteFile(filepath.Join(groups, fmt.Sprint(pid), file), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pod := func(pid int) {
+		if err := os.Mkdir(filepath.Join(groups, fmt.Sprint(pid)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		for file, text := range map[string]string{"memory.max": "100663296", "memory.high": "max", "memory.current": "31457280", "memory.events": "max 0\noom 0\noom_kill 0\n",
+			"memory.stat": "inactive_file 0\nactive_file 0\n", "cgroup.procs": fmt.Sprint(pid)} {
+			group(pid, file, text)
+		}
+		for n, library := range []string{libjvm, "/bin/pause", "/bin/shim"} {
+			m.process(pid+n, uint64(c.up/(time.Second/ticksPerSecond)), library)
+			m.file(fmt.Sprintf("%d/cgroup", pid+n), fmt.Sprintf("0::/%d\n", pid))
+		}
+	}
+	const pods, more = 100, 30
+	for n := range pods {
+		pod(1000 + 10*n)
+	}
+	weighed := func() { // there is nothing to weigh, and each look would have it tried again
+		for _, j := range m.agent.jvms {
+			j.known, j.want, j.weighed, j.at = true, "", c.up, j.counters.Resident
+		}
+	}
+	live(20 * time.Second)
+	weighed()
+	begun := c.Processor()
+	live(time.Minute)
+	all := (c.Processor() - begun).Minutes() // a share of one processor
+	t.Logf("all looks and glances take %.2f %% of a processor", 100*all)
+	share(all / 2)
+	weighed()
+	live(2 * time.Minute)
+	looks := m.agent.Stats.Looks.Load()
+	for n := range more {
+		pod(5000 + 10*n)
+	}
+	live(20 * time.Second)
+	if got := len(m.agent.jvms); got != pods+more {
+		t.Errorf("%d JVMs are watched", got)
+	}
+	weighed()
+	live(40 * time.Second)
+	if looks = m.agent.Stats.Looks.Load() - looks; looks < pods*4 {
+		t.Errorf("%d looks in a minute", looks)
+	}
+	for n := range 30 { // 2 MiB a second
+		group(1070, "memory.current", fmt.Sprint(30<<20+n<<21))
+		live(time.Second)
+	}
+	group(1070, "memory.current", fmt.Sprint(95<<20))
+	live(10 * time.Second)
+	if m.agent.jvms[1070].lastLook == 0 {
+		t.Error("no last look at the one that grows")
 	}
 }
 

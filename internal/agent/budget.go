@@ -18,6 +18,12 @@ const burst = time.Minute
 // credit is how far last looks may go into debt, which all else then waits for.
 func (b *budget) credit() time.Duration { return b.most / 2 }
 
+// rest is what is left of it for looks, and to find JVMs, by all that is less urgent.
+func (b *budget) rest() time.Duration { return b.most / 2 }
+
+// slice is what JVMs are found with though nothing is left.
+func (b *budget) slice() time.Duration { return b.most / 8 }
+
 // newBudget is a full bucket. uptime and spent are those of this moment.
 func newBudget(share float64, uptime, spent time.Duration) budget {
 	most := time.Duration(share * float64(burst))

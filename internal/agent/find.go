@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"errors"
 	"os"
 	"time"
 
@@ -10,7 +11,8 @@ import (
 
 // finder finds JVMs as they come. Looking at every process of a machine is dear:
 // one that is no JVM is looked at again after ever more rounds, for a shell may
-// yet become one (exec).
+// yet become one (exec), or a program load one, and then only if its address space has
+// another size than before.
 type finder struct {
 	proc  linux.FS
 	round int
@@ -20,8 +22,12 @@ type finder struct {
 // other is a process that was no JVM when it was looked at.
 type other struct {
 	birth      linux.Birth
+	pages      int64
 	next, step int // the round in which it is looked at again
 }
+
+// unread is the size of one that could not be looked at.
+const unread = -1
 
 // longestStep bounds for how many rounds a process is left alone.
 const longestStep = 64
@@ -45,9 +51,18 @@ func (f *finder) find(known func(pid int) bool, more func() bool) ([]*process.Ta
 		if !more() {
 			break
 		}
+		// Before the look: what is loaded meanwhile shows the next time.
+		pages, err := f.proc.Pages(pid)
+		if o := f.seen[pid]; o != nil && err == nil && pages == o.pages {
+			f.wait(o)
+			continue
+		}
 		t, err := process.Find(f.proc, pid)
 		if err != nil {
-			f.leave(pid)
+			if !errors.Is(err, process.ErrNotJVM) {
+				pages = unread
+			}
+			f.leave(pid, pages)
 			continue
 		}
 		delete(f.seen, pid)
@@ -76,7 +91,7 @@ func (f *finder) due(pid int) bool {
 }
 
 // leave leaves a process alone for some rounds.
-func (f *finder) leave(pid int) {
+func (f *finder) leave(pid int, pages int64) {
 	birth, err := f.proc.Birth(pid)
 	if err != nil {
 		delete(f.seen, pid)
@@ -87,6 +102,12 @@ func (f *finder) leave(pid int) {
 		o = &other{birth: birth, step: 1}
 		f.seen[pid] = o
 	}
+	o.pages = pages
+	f.wait(o)
+}
+
+// wait leaves it alone for twice as many rounds as before.
+func (f *finder) wait(o *other) {
 	o.next = f.round + o.step
 	o.step = min(2*o.step, longestStep)
 }

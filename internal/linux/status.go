@@ -147,6 +147,23 @@ func parseBirth(r io.Reader) (Birth, error) {
 	return Birth{ticks, fields[0] == "Z" || fields[0] == "X"}, nil
 }
 
+// Pages is the size of a process's address space in pages, resident or not
+// (proc_pid_statm(5), field 1). It is much cheaper to read than the mappings.
+func (fs FS) Pages(pid int) (int64, error) { return readFile(fs.Path(pid, "statm"), parsePages) }
+
+func parsePages(r io.Reader) (int64, error) {
+	text, err := io.ReadAll(io.LimitReader(r, 4<<10))
+	if err != nil {
+		return 0, err
+	}
+	first, _, _ := strings.Cut(strings.TrimSpace(string(text)), " ")
+	n, err := strconv.ParseInt(first, 10, 64)
+	if err != nil || n < 0 {
+		return 0, fmt.Errorf("bad number of pages %.80q", first)
+	}
+	return n, nil
+}
+
 // Cmdline reads the command line of process pid, at most 1 MiB of it.
 func (fs FS) Cmdline(pid int) ([]string, error) {
 	return open(fs, pid, "cmdline", func(r io.Reader) ([]string, error) {

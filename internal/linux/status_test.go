@@ -54,6 +54,17 @@ func TestParseBirth(t *testing.T) {
 	}
 }
 
+func TestParsePages(t *testing.T) {
+	if n, err := parsePages(strings.NewReader("2034 512 300 8 0 600 0\n")); err != nil || n != 2034 {
+		t.Errorf("%d, %v", n, err)
+	}
+	for _, bad := range []string{"", "\n", "x 1", "-4 1", "99999999999999999999 1"} {
+		if n, err := parsePages(strings.NewReader(bad)); err == nil {
+			t.Errorf("%q: %d", bad, n)
+		}
+	}
+}
+
 func TestParseStackPointer(t *testing.T) {
 	sp, err := parseStackPointer("202 0x7fb24810c120 0x189 0x0 0x0 0x0 0xffffffff 0x7fb1f6ef4208 0x7fb2512f072e\n")
 	if err != nil || sp != 0x7fb1f6ef4208 {
