@@ -252,6 +252,7 @@ KUBERNETES ?=
 bench-kubernetes: build
 	@scripts/setup.sh build test
 	@scripts/jdks.sh
+	@scripts/bench-jars.sh
 	@scripts/kubernetes.sh
 	$(GO) run ./bench/kubernetes -cache $(TARE_CACHE) $(KUBERNETES)
 

@@ -11,13 +11,20 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
+// fitCell is what is fitted on each runner.
+type fitCell struct {
+	Service string `json:"service"`
+	JDK     string `json:"jdk"`
+}
+
 // fitRun is a fit that came to its end.
 type fitRun struct {
+	fitCell
 	Runner     string   `json:"runner"`
-	JDK        string   `json:"jdk"`
 	LimitBytes int64    `json:"limitBytes"`
 	Options    []string `json:"options"`
 	Trials     int      `json:"trials"` // with confirmations
@@ -30,40 +37,85 @@ type fitRun struct {
 // runners are those that are compared.
 var runners = []string{"cgroup", "kubernetes"}
 
-// fitsOf are those of a runner so far.
-func fitsOf(all []record, runner string) []fitRun {
+var fitCells = []fitCell{{"sysinfo", "25"}, {"wiremock", "25"}, {"sysinfo", "17"}, {"wiremock", "17"}}
+
+// service is an application of a fit.
+type service struct {
+	name string // for people
+	// jar is a path in the tree, or below the cache; inImage is where the image has it.
+	jar, inImage string
+	cached       bool
+	args         []string // {port} is a free one
+	files        string   // a folder of the tree that args name; the image has it, too
+	target       string
+	ample        string
+}
+
+var services = map[string]service{
+	"sysinfo":  {name: "the demo service", jar: "bin/sysinfo.jar", inImage: "/sysinfo.jar", args: []string{"--port", "{port}"}, target: "/health", ample: "256m"},
+	"wiremock": {name: "WireMock 3.13.1", jar: "jars/wiremock-standalone-3.13.1.jar", inImage: "/wiremock.jar", cached: true, args: []string{"--port", "{port}", "--no-request-journal", "--root-dir", "{files}"}, files: "bench/peers/wiremock", target: "/hello/world", ample: "768m"},
+}
+
+// here is the jar on this machine.
+func (s service) here(cache string) string {
+	if s.cached {
+		return filepath.Join(cache, s.jar)
+	}
+	return s.jar
+}
+
+// command is java with the service: on this machine, or in the image.
+func (s service) command(java, jar, files, port string) []string {
+	out := []string{java, "-jar", jar}
+	for _, a := range s.args {
+		out = append(out, strings.NewReplacer("{port}", port, "{files}", files).Replace(a))
+	}
+	return out
+}
+
+// fitsOf are those of a cell on a runner so far.
+func fitsOf(all []record, c fitCell, runner string) []fitRun {
 	var out []fitRun
 	for _, r := range all {
-		if r.Fit != nil && r.Fit.Runner == runner {
+		if r.Fit != nil && r.Fit.fitCell == c && r.Fit.Runner == runner {
 			out = append(out, *r.Fit)
 		}
 	}
 	return out
 }
 
+// turn is a fit that is left.
+type turn struct {
+	fitCell
+	runner string
+}
+
 func (b *bench) fitsLeft() bool { return len(b.nextFits()) > 0 }
 
-// nextFits are the runners of the fits that are left, by turns.
-func (b *bench) nextFits() []string {
-	var out []string
+// nextFits are the fits that are left: one of each cell on each runner, by turns, before
+// the second of any.
+func (b *bench) nextFits() []turn {
+	var out []turn
 	for i := range b.o.fits {
-		for _, runner := range runners {
-			if len(fitsOf(b.all, runner)) <= i {
-				out = append(out, runner)
+		for _, c := range fitCells {
+			for _, runner := range runners {
+				if len(fitsOf(b.all, c, runner)) <= i {
+					out = append(out, turn{c, runner})
+				}
 			}
 		}
 	}
 	return out[:min(len(out), b.o.now)]
 }
 
-// fits makes the same fit on this machine and in the cluster, by turns.
+// fits makes the same fits on this machine and in the cluster.
 func (b *bench) fits(ctx context.Context) error {
-	for _, runner := range b.nextFits() {
-		f, err := b.fit(ctx, runner)
+	for _, t := range b.nextFits() {
+		f, err := b.fit(ctx, t)
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(os.Stderr, "%-10s %d MiB, %d trials in %.0f s\n", runner, f.LimitBytes>>20, f.Trials, f.Seconds)
+		fmt.Fprintf(os.Stderr, "%s on JDK %s, %-10s %d MiB, %d trials in %.0f s\n", t.Service, t.JDK, t.runner, f.LimitBytes>>20, f.Trials, f.Seconds)
 		if err := b.keep(record{Fit: f}); err != nil {
 			return err
 		}
@@ -72,28 +124,35 @@ func (b *bench) fits(ctx context.Context) error {
 }
 
 // search are the flags of both: no file is made for trials, for pods share none.
-var search = []string{"--levers", "-archive,-jars", "--proof", "short", "--ample", "256m", "--warmup", "1s", "--duration", "3s", "--slo", "errors=0", "--store", "none", "--json"}
+var search = []string{"--levers", "-archive,-jars", "--proof", "short", "--warmup", "1s", "--duration", "3s", "--slo", "errors=0", "--store", "none", "--json"}
 
-func (b *bench) fit(ctx context.Context, runner string) (*fitRun, error) {
-	args := append([]string{"fit", "--runner", runner}, search...)
-	switch runner {
+func (b *bench) fit(ctx context.Context, t turn) (*fitRun, error) {
+	s := services[t.Service]
+	args := append([]string{"fit", "--runner", t.runner, "--ample", s.ample}, search...)
+	switch t.runner {
 	case "cgroup":
 		port, err := freePort()
 		if err != nil {
 			return nil, err
 		}
-		args = append(args, "--load", "http://127.0.0.1:"+port+"/health", "--", filepath.Join(b.o.cache, "jdks", jdk, "bin", "java"), "-jar", "bin/sysinfo.jar", "--port", port)
+		args = append(args, "--load", "http://127.0.0.1:"+port+s.target, "--")
+		args = append(args, s.command(filepath.Join(b.o.cache, "jdks", t.JDK, "bin", "java"), s.here(b.o.cache), s.files, port)...)
 	default:
-		args = append(append(args, b.clusterFlags()...), "--load", "http://127.0.0.1:8080/health", "--", "/jdk/bin/java", "-jar", "/sysinfo.jar", "--port", "8080")
+		args = append(append(args, b.clusterFlags()...), "--load", "http://127.0.0.1:8080"+s.target, "--")
+		args = append(args, s.command(javaHome(t.JDK)+"/bin/java", s.inImage, "/"+s.files, "8080")...)
 	}
 	cmd := exec.CommandContext(ctx, "bin/tare", args...)
 	var errs bytes.Buffer
 	cmd.Stderr = &errs
 	text, err := cmd.Output()
 	if err != nil {
-		return nil, fmt.Errorf("tare fit --runner %s: %w: %s", runner, err, &errs)
+		return nil, fmt.Errorf("%s on JDK %s: tare fit --runner %s: %w: %s", t.Service, t.JDK, t.runner, err, &errs)
 	}
-	return readFit(runner, text)
+	f, err := readFit(t.runner, text)
+	if f != nil {
+		f.fitCell = t.fitCell
+	}
+	return f, err
 }
 
 // clusterFlags are those of a fit in the cluster.
@@ -116,7 +175,7 @@ func readFit(runner string, text []byte) (*fitRun, error) {
 	if err := json.Unmarshal(text, &got); err != nil {
 		return nil, err
 	}
-	f := &fitRun{Runner: runner, JDK: jdk, LimitBytes: got.LimitBytes, Options: got.Options, Seconds: got.TookSeconds}
+	f := &fitRun{Runner: runner, LimitBytes: got.LimitBytes, Options: got.Options, Seconds: got.TookSeconds}
 	counted := map[int]bool{}
 	for _, t := range slices.Concat(got.Trials, got.Confirmations) {
 		if !counted[t.Trial] {

@@ -53,8 +53,16 @@ type options struct {
 	seed          uint64
 }
 
-// jdk is that of all JVMs.
+// jdk is that of all JVMs but those of fits.
 const jdk = "25"
+
+// javaHome is where the image has a JDK.
+func javaHome(version string) string {
+	if version == jdk {
+		return "/jdk"
+	}
+	return "/jdk-" + version
+}
 
 const (
 	agentImage = "docker.io/tare/tare:bench"
@@ -65,7 +73,7 @@ func main() {
 	var o options
 	flag.StringVar(&o.cache, "cache", os.Getenv("TARE_CACHE"), "`folder` that holds jdks")
 	flag.StringVar(&o.only, "only", "", "some of fit,interruptions,kills,pods alone, or page, which measures nothing")
-	flag.IntVar(&o.fits, "fits", 3, "fits on each of the two runners")
+	flag.IntVar(&o.fits, "fits", 3, "fits of each service and JDK on each of the two runners")
 	flag.IntVar(&o.kills, "kills", len(cells()), "the most kills that are made now")
 	flag.IntVar(&o.pods, "pods", 100, "pods on the node")
 	flag.DurationVar(&o.watched, "watched", 5*time.Minute, "how long the agent is watched when all pods run")
@@ -141,7 +149,15 @@ func (b *bench) inCluster(ctx context.Context, wanted []mode) (err error) {
 		return err
 	}
 	defer os.RemoveAll(b.dir)
-	programs := map[string]string{"/jdk": filepath.Join(b.o.cache, "jdks", jdk), "/sysinfo.jar": "bin/sysinfo.jar", "/workloads.jar": "bin/workloads.jar", "/bin/sh": "/bin/dash"}
+	programs := map[string]string{"/workloads.jar": "bin/workloads.jar", "/bin/sh": "/bin/dash"}
+	for _, c := range fitCells {
+		s := services[c.Service]
+		programs[javaHome(c.JDK)] = filepath.Join(b.o.cache, "jdks", c.JDK)
+		programs[s.inImage] = s.here(b.o.cache)
+		if s.files != "" {
+			programs["/"+s.files] = s.files
+		}
+	}
 	// A newer JDK names the glibc that it was given in the cache (scripts/jdks.sh).
 	for _, cache := range []func(string) (string, error){filepath.Abs, filepath.EvalSymlinks} {
 		jdks, err := cache(filepath.Join(b.o.cache, "jdks"))

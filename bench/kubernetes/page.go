@@ -14,7 +14,7 @@ import (
 // page is what was measured so far.
 func page(all []record, o options) string {
 	var b strings.Builder
-	b.WriteString("A cluster of one node: Kubernetes 1.35.4, containerd, control groups of version 1, all on this machine (scripts/kubernetes.sh). JVMs of JDK " + jdk + ". Spreads are median (least … most).\n\n")
+	b.WriteString("A cluster of one node: Kubernetes 1.35.4, containerd, control groups of version 1, all on this machine (scripts/kubernetes.sh). JVMs of JDK " + jdk + " where no other is named. Spreads are median (least … most).\n\n")
 	var days []string
 	var loads []float64
 	for _, r := range all {
@@ -29,7 +29,7 @@ func page(all []record, o options) string {
 	interruptionText(&b, all, o)
 	killText(&b, all)
 	podText(&b, all, o)
-	b.WriteString("## Not measured\n\nControl groups of version 2, limits of the node itself, and other applications than the demo service. Fits on several nodes are [replayed](steady.md#on-several-nodes).\n")
+	b.WriteString("## Not measured\n\nControl groups of version 2, limits of the node itself, and other applications than those named here. Fits on several nodes are [replayed](steady.md#on-several-nodes).\n")
 	return b.String()
 }
 
@@ -43,24 +43,28 @@ func of(done, want int) string {
 
 func fitText(b *strings.Builder, all []record, o options) {
 	b.WriteString("## The same fit on this machine and in the cluster\n\n")
-	fmt.Fprintf(b, "The demo service without options, `tare fit %s`, by turns on each runner. Time for each trial is that of the whole search over its trials: in the cluster a pod is made and removed for each.\n\n", strings.Join(search[:len(search)-1], " "))
-	b.WriteString("| runner | fits | limit, MiB | trials | s for each trial | of it around the trial |\n|---|---:|---:|---:|---:|---:|\n")
-	limits, each := map[string]float64{}, map[string]float64{}
-	for _, runner := range runners {
-		fits := fitsOf(all, runner)
-		var limit, trials, whole, around []float64
-		for _, f := range fits {
-			w, a := f.perTrial()
-			limit, trials, whole, around = append(limit, float64(f.LimitBytes)/(1<<20)), append(trials, float64(f.Trials)), append(whole, w.Seconds()), append(around, a.Seconds())
+	fmt.Fprintf(b, "Services without options, `tare fit %s`, by turns on each runner. Time for each trial is that of the whole search over its trials: in the cluster a pod is made and removed for each.\n\n", strings.Join(search[:len(search)-1], " "))
+	b.WriteString("| service | JDK | runner | fits | limit, MiB | trials | s for each trial | of it around the trial |\n|---|---:|---|---:|---:|---:|---:|---:|\n")
+	var found strings.Builder
+	for _, c := range fitCells {
+		name := services[c.Service].name
+		limits, each := map[string]float64{}, map[string]float64{}
+		for _, runner := range runners {
+			fits := fitsOf(all, c, runner)
+			var limit, trials, whole, around []float64
+			for _, f := range fits {
+				w, a := f.perTrial()
+				limit, trials, whole, around = append(limit, float64(f.LimitBytes)/(1<<20)), append(trials, float64(f.Trials)), append(whole, w.Seconds()), append(around, a.Seconds())
+			}
+			limits[runner], each[runner] = results.Median(limit), results.Median(whole)
+			fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s | %s | %s |\n", name, c.JDK, runner, of(len(fits), o.fits), results.Spread(limit, "%.0f"), results.Spread(trials, "%.0f"), results.Spread(whole, "%.1f"), results.Spread(around, "%.1f"))
 		}
-		limits[runner], each[runner] = results.Median(limit), results.Median(whole)
-		fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s |\n", runner, of(len(fits), o.fits), results.Spread(limit, "%.0f"), results.Spread(trials, "%.0f"), results.Spread(whole, "%.1f"), results.Spread(around, "%.1f"))
+		if here, there := limits[runners[0]], limits[runners[1]]; here > 0 && there > 0 {
+			apart, more := 100*(there-here)/here, each[runners[1]]-each[runners[0]]
+			fmt.Fprintf(&found, "- %s on JDK %s: limits, medians, %+.1f %% in the cluster, goal 5 %%: %s; time for each trial beyond the local one %.1f s, goal 5 s: %s\n", name, c.JDK, apart, results.Reached(apart <= 5 && apart >= -5), more, results.Reached(more <= 5))
+		}
 	}
-	if here, there := limits[runners[0]], limits[runners[1]]; here > 0 && there > 0 {
-		apart, more := 100*(there-here)/here, each[runners[1]]-each[runners[0]]
-		fmt.Fprintf(b, "\n- limits, medians: %+.1f %% in the cluster, goal 5 %%: %s\n- time for each trial beyond the local one: %.1f s, goal 5 s: %s\n", apart, results.Reached(apart <= 5 && apart >= -5), more, results.Reached(more <= 5))
-	}
-	b.WriteString("\n")
+	fmt.Fprintf(b, "\n%s\n", found.String())
 }
 
 func interruptionText(b *strings.Builder, all []record, o options) {
@@ -165,19 +169,22 @@ func podText(b *strings.Builder, all []record, o options) {
 		return
 	}
 	p := all[i].Pods
-	slices.Sort(p.Delays)
 	const intervals = 20
-	in := 0
-	for _, d := range p.Delays {
-		if d <= intervals {
-			in++
+	in := func(delays []float64) (n int) {
+		for _, d := range delays {
+			if d <= intervals {
+				n++
+			}
 		}
+		return n
 	}
 	share := 100 * p.AllSeconds / p.LifeSeconds
 	// The chart gives 1 %, and a full bucket at the start.
 	budget := p.LifeSeconds*0.01 + 0.6
 	fmt.Fprintf(b, "%s pods, each a JVM that stands still (Serial, interpreted, `-Xmx16m`), started at once beside the agent of the chart with its defaults (a look each 10 s, 1 %% of a processor, 64 MiB); all ran after %.0f s.\n\n", of(p.Pods, o.pods), p.StartSeconds)
-	fmt.Fprintf(b, "- JVMs with the names of pod and container within two intervals (%d s) of their start, %d of %d: %s; delays %s s\n", intervals, in, p.Pods, results.Reached(in == p.Pods), results.Spread(p.Delays, "%.1f"))
+	named := in(p.Delays)
+	fmt.Fprintf(b, "- JVMs with the name of their pod within two intervals (%d s) of their start, %d of %d: %s; delays %s s\n", intervals, named, p.Pods, results.Reached(named == p.Pods), results.Spread(p.Delays, "%.1f"))
+	fmt.Fprintf(b, "- with that of their container, too, %d; delays %s s\n", in(p.Containers), results.Spread(p.Containers, "%.1f"))
 	fmt.Fprintf(b, "- processor of the agent, from before the first pod: %.1f s in %.0f s, %.2f %%, budget %.1f s (1 %% and 0.6 s at the start): %s; each minute when all ran, %%: %s\n", p.AllSeconds, p.LifeSeconds, share, budget, results.Reached(p.AllSeconds <= budget), results.Spread(p.Percents, "%.2f"))
 	fmt.Fprintf(b, "- its highest resident memory (VmHWM): %.1f MiB, budget 64: %s\n\n", float64(p.PeakBytes)/(1<<20), results.Reached(p.PeakBytes <= 64<<20))
 }
