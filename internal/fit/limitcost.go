@@ -70,10 +70,16 @@ func (s *Search) besideControl(ctx context.Context, t Trial) (Trial, error) {
 		if _, err := s.once(ctx, control); err != nil {
 			return t, err
 		}
+		s.setBar() // where it was a baseline
 		t.LimitCost = s.limitCost(t)
 	}
 	t.SlowElsewhere = s.slowElsewhere(t)
 	s.found.Trials[t.Number-1] = t
+	if t.enough() {
+		s.note("what the work cost at %d MiB does not speak against that limit", t.LimitBytes/mib)
+	} else {
+		s.note("%d MiB is the reason that the work cost more: it is too little", t.LimitBytes/mib)
+	}
 	return t, nil
 }
 

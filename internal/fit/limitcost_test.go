@@ -79,7 +79,7 @@ func TestLeaves(t *testing.T) {
 func TestLimitThatCostsProcessorTime(t *testing.T) {
 	const runs = 100
 	for _, drift := range []float64{0, 0.1} {
-		low, high, controls := 0, 0, 0
+		low, high, controls, acquitted, blamed := 0, 0, 0, 0, 0
 		for seed := range uint64(runs) {
 			m := newModel(rand.New(rand.NewPCG(seed, 7)))
 			m.jitter, m.drift, m.counts, m.gcCost, m.ooms, m.soft = 0.02, drift, true, 0, false, false
@@ -87,8 +87,13 @@ func TestLimitThatCostsProcessorTime(t *testing.T) {
 			s := &Search{Trier: m, Levers: Levers, AmpleBytes: 2048 * mib, Baselines: DefaultBaselines, Confirmations: DefaultConfirmations, Margin: MarginByBound, Spare: 0.1,
 				Facts: Facts{Release: jvmopts.ParseRelease("17.0.15")}}
 			s.Observe = func(e Event) {
-				if e.Outcome == nil && e.Attempt.Phase == PhaseControl {
+				switch {
+				case e.Outcome == nil && e.Attempt.Phase == PhaseControl:
 					controls++
+				case strings.Contains(e.Note, "does not speak against"):
+					acquitted++
+				case strings.Contains(e.Note, "it is too little"):
+					blamed++
 				}
 			}
 			f, err := s.Run(t.Context())
@@ -104,7 +109,10 @@ func TestLimitThatCostsProcessorTime(t *testing.T) {
 				high++
 			}
 		}
-		t.Logf("drift %g: %d too low, %d too high, %d runs with room", drift, low, high, controls)
+		t.Logf("drift %g: %d too low, %d too high, %d runs with room; it is said of %d limits that they are enough, of %d that they are too little", drift, low, high, controls, acquitted, blamed)
+		if acquitted == 0 || blamed == 0 || acquitted+blamed < controls {
+			t.Errorf("drift %g: what the runs with room told is not said of each limit", drift)
+		}
 		if low > runs/10 || high > runs/5 {
 			t.Errorf("drift %g: of %d limits %d are too low, and %d too high", drift, runs, low, high)
 		}
