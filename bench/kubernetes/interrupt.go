@@ -109,7 +109,7 @@ func (b *bench) interruptions(ctx context.Context) error {
 }
 
 // short are the flags of fits that are interrupted.
-var short = []string{"--trials", "2", "--baselines", "1", "--confirmations", "1", "--margin", "5%", "--proof", "short", "--ample", "256m", "--warmup", "1s", "--duration", "2s", "--slo", "errors=0", "--json"}
+var short = []string{"--trials", "6", "--baselines", "1", "--levers", "collector", "--confirmations", "1", "--proof", "short", "--ample", "256m", "--warmup", "1s", "--duration", "2s", "--slo", "errors=0", "--json"}
 
 // interrupt makes one fit, interrupts it, and has it come to its end.
 func (b *bench) interrupt(ctx context.Context, i *interruption) (err error) {

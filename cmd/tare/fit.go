@@ -167,7 +167,7 @@ func (o *fitOptions) addFlags(f *pflag.FlagSet) {
 	f.DurationVar(&o.loadTimeout, "load-timeout", load.DefaultCommandTime, "how long the load command may take beyond --duration before it is killed")
 	f.IntVar(&o.concurrency, "concurrency", 8, "requests at a time (closed loop); with --rate the most in flight")
 	f.Float64Var(&o.rate, "rate", 0, "requests per second (open loop)")
-	f.DurationVar(&o.warmup, "warmup", 5*time.Second, "load before the measurement; in a closed loop as many requests in each later trial as in the first. Where it is not given it goes on, 5s at a time, until the application has warmed up, up to 40s")
+	f.DurationVar(&o.warmup, "warmup", firstWarmup, fmt.Sprintf("load before the measurement; in a closed loop as many requests in each later trial as in the first. Where it is not given it goes on, %s at a time, until the application has warmed up, up to %s", firstWarmup, fit.DefaultWarmBlocks*firstWarmup))
 	f.DurationVar(&o.duration, "duration", 10*time.Second, "measured load; in a closed loop as many requests in each later trial as in the first")
 	f.Int64Var(&o.requests, "requests", 0, "measure this many requests from readiness on instead, without --warmup, for at most --duration (then 10m where it is not given)")
 	f.StringVar(&o.slo, "slo", "", "what must hold (default '"+trial.DefaultSLO+"'; without load '"+trial.DefaultStartSLO+"'; of a job '"+trial.DefaultJobSLO+"')")

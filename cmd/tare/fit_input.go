@@ -48,6 +48,9 @@ func (o fitOptions) load() (fit.Load, error) {
 	return fit.NewLoad(load.HTTP{Plan: load.Plan{Targets: targets, Concurrency: o.concurrency, Rate: o.rate, Timeout: load.RequestTimeout}}), nil
 }
 
+// firstWarmup is the warm-up where --warmup does not say: it goes on by as much at a time.
+const firstWarmup = 5 * time.Second
+
 // workTime is how long --requests may take where --duration does not say.
 const workTime = 10 * time.Minute
 
