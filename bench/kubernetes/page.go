@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math"
 	"runtime"
 	"slices"
 	"strconv"
@@ -115,6 +116,9 @@ func interruptionText(b *strings.Builder, all []record, o options) {
 		}
 	}
 	fmt.Fprintf(b, "\n- nothing left: %s\n- finished trials lost, %d: %s\n- answers within 5 %% of the median without an interruption, %d of %d: %s\n", results.Reached(clean), lost, results.Reached(lost == 0), same, len(done), results.Reached(same == len(done)))
+	if least, most := slices.Min(append(reference, math.Inf(1))), slices.Max(append(reference, 0)); most > 1.1*least {
+		fmt.Fprintf(b, "\nThe fits without an interruption differ by %.0f %% themselves: their trials are short, and what is asked of the answers is more than such a fit can keep.\n", 100*(most/least-1))
+	}
 	var said []string
 	for _, i := range done {
 		if i.Said != "" {
