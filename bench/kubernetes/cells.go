@@ -24,7 +24,7 @@ type cell struct {
 // second as it is told, once the file /tmp/go is there.
 func java(take, options string) string {
 	return "mkfifo /tmp/in; (until [ -e /tmp/go ]; do sleep 0.2; done; n=0; while n=$((n+1)); do echo " + take + "; sleep 0.1; done) >/tmp/in & " +
-		"exec /jdk/bin/java -XX:+UseSerialGC -Xint " + options + " -jar /workloads.jar holder 1 </tmp/in"
+		"exec " + launcher + " -XX:+UseSerialGC -Xint " + options + " -jar /workloads.jar holder 1 </tmp/in"
 }
 
 const (
@@ -32,7 +32,7 @@ const (
 	direct = "direct 4096"
 	mapped = "mapped 4096 /shm/$n"
 	// still is a JVM that takes no more.
-	still = "mkfifo /tmp/in; exec 3<>/tmp/in; exec /jdk/bin/java -XX:+UseSerialGC -Xint -Xmx16m -jar /workloads.jar holder 1 <&3"
+	still = "mkfifo /tmp/in; exec 3<>/tmp/in; exec " + launcher + " -XX:+UseSerialGC -Xint -Xmx16m -jar /workloads.jar holder 1 <&3"
 	large = "-Xmx1g -XX:MaxDirectMemorySize=1g"
 	// eats is a shell command that takes memory until it is killed.
 	eats = "exec tail /dev/zero"
@@ -72,12 +72,12 @@ func cells() []cell {
 		of("heap grows to the container's limit", autopsy.PodContainerLimit, grow, podOf(container("shop", java(heap, large), small))),
 		of("direct buffers grow to the container's limit", autopsy.PodContainerLimit, grow, podOf(container("shop", java(direct, large), small))),
 		of("mapped files grow to the container's limit", autopsy.PodContainerLimit, grow, with(podOf(container("shop", java(mapped, large), small, mount)), shm)),
-		of("a heap that is larger than the container's limit at the start", autopsy.PodContainerLimit, nil, podOf(container("shop", "exec /jdk/bin/java -Xms300m -Xmx300m -XX:+AlwaysPreTouch -jar /workloads.jar holder 1", small))),
+		of("a heap that is larger than the container's limit at the start", autopsy.PodContainerLimit, nil, podOf(container("shop", "exec "+launcher+" -Xms300m -Xmx300m -XX:+AlwaysPreTouch -jar /workloads.jar holder 1", small))),
 		of("the container's limit, and it is started again", autopsy.PodContainerLimit, grow, again),
 		of("the container's limit, beside another container", autopsy.PodContainerLimit, grow, podOf(container("shop", java(heap, large), small), side)),
 		of("heap grows to the pod's limit", autopsy.PodLimit, grow, with(podOf(container("shop", java(heap, large)), side), whole)),
 		of("direct buffers grow to the pod's limit", autopsy.PodLimit, grow, with(podOf(container("shop", java(direct, large)), side), whole)),
-		of("a heap that is larger than the pod's limit at the start", autopsy.PodLimit, nil, with(podOf(container("shop", "exec /jdk/bin/java -Xms300m -Xmx300m -XX:+AlwaysPreTouch -jar /workloads.jar holder 1"), side), whole)),
+		of("a heap that is larger than the pod's limit at the start", autopsy.PodLimit, nil, with(podOf(container("shop", "exec "+launcher+" -Xms300m -Xmx300m -XX:+AlwaysPreTouch -jar /workloads.jar holder 1"), side), whole)),
 		of("a child of the first process takes too much", autopsy.PodChild, nil, podOf(container("shop", "tail /dev/zero; exit 3", small))),
 		of("a JVM that is a child of the first process takes too much", autopsy.PodChild, grow, podOf(container("shop", "sh -c '"+java(direct, large)+"'; exit 5", small))),
 		of("a volume is fuller than it may be", autopsy.PodEvicted, nil, with(podOf(container("shop", "head -c 8000000 /dev/zero >/shm/full; "+still, wide, mount)), `"volumes":[{"name":"shm","emptyDir":{"sizeLimit":"1Mi"}}]`)),
@@ -87,7 +87,7 @@ func cells() []cell {
 		of("the liveness probe fails", autopsy.PodProbe, nil, podOf(container("shop", still, wide, `"livenessProbe":{"exec":{"command":["/bin/sh","-c","exit 1"]},`+probing+`}`))),
 		of("the liveness probe finds nobody at its port", autopsy.PodProbe, nil, podOf(container("shop", still, wide, `"livenessProbe":{"tcpSocket":{"port":8080},`+probing+`}`))),
 		of("the startup probe fails", autopsy.PodProbe, nil, podOf(container("shop", still, wide, `"startupProbe":{"exec":{"command":["/bin/sh","-c","exit 1"]},`+probing+`}`))),
-		of("the JVM ends with an exit code", autopsy.PodExited, nil, podOf(container("shop", "sleep 12; exec /jdk/bin/java -jar /workloads.jar holder 0", wide))),
+		of("the JVM ends with an exit code", autopsy.PodExited, nil, podOf(container("shop", "sleep 12; exec "+launcher+" -jar /workloads.jar holder 0", wide))),
 		of("the pod is deleted", autopsy.PodStopped, remove, podOf(container("shop", still, wide))),
 		of("OutOfMemoryError", autopsy.PodJVM, grow, podOf(container("shop", java(heap, "-Xmx24m -XX:+ExitOnOutOfMemoryError"), wide))),
 		of("the JVM crashes", autopsy.PodJVM, send(syscall.SIGSEGV), podOf(container("shop", still, wide))),

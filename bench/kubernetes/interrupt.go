@@ -121,7 +121,7 @@ func (b *bench) interrupt(ctx context.Context, i *interruption) (err error) {
 		if i.Stored == 0 {
 			kept = filepath.Join(b.dir, fmt.Sprintf("fits-%d-%d-%d.db", i.Number, begun.UnixNano(), again))
 			args = append(append(append([]string{"fit", "--store", kept, "--runner", "kubernetes"}, short...), b.clusterFlags()...),
-				"--load", "http://127.0.0.1:8080/health", "--", "/jdk/bin/java", "-Xmx32m", "-jar", "/sysinfo.jar", "--port", "8080")
+				"--load", "http://127.0.0.1:8080/health", "--", launcher, "-Xmx32m", "-jar", "/sysinfo.jar", "--port", "8080")
 		}
 		f, err := b.startFit(ctx, args)
 		if err != nil {

@@ -30,7 +30,8 @@ const raw = "docs/results/raw/kubernetes.jsonl"
 
 // record is one thing that was measured; one of the pointers is set.
 type record struct {
-	At time.Time `json:"at"`
+	At      time.Time `json:"at"`
+	Machine string    `json:"machine"`
 	// Load is the load average of the machine over a minute, at the end.
 	Load         string        `json:"load"`
 	Fit          *fitRun       `json:"fit,omitempty"`
@@ -57,12 +58,10 @@ type options struct {
 const jdk = "25"
 
 // javaHome is where the image has a JDK.
-func javaHome(version string) string {
-	if version == jdk {
-		return "/jdk"
-	}
-	return "/jdk-" + version
-}
+func javaHome(version string) string { return "/jdk-" + version }
+
+// launcher is java of jdk in the image.
+const launcher = "/jdk-" + jdk + "/bin/java"
 
 const (
 	agentImage = "docker.io/tare/tare:bench"
@@ -198,7 +197,7 @@ func (b *bench) keep(r record) error {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	r.At, r.Load = time.Now().UTC(), strings.Fields(string(text))[0]
+	r.At, r.Machine, r.Load = time.Now().UTC(), results.Machine(), strings.Fields(string(text))[0]
 	b.all = append(b.all, r)
 	return b.kept.Append(r)
 }

@@ -2,8 +2,8 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"math"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,22 +16,33 @@ import (
 func page(all []record, o options) string {
 	var b strings.Builder
 	b.WriteString("A cluster of one node: Kubernetes 1.35.4, containerd, control groups of version 1, all on this machine (scripts/kubernetes.sh). JVMs of JDK " + jdk + " where no other is named. Spreads are median (least … most).\n\n")
-	var days []string
-	var loads []float64
-	for _, r := range all {
-		days = append(days, r.At.Format(time.DateOnly))
-		if load, err := strconv.ParseFloat(r.Load, 64); err == nil {
-			loads = append(loads, load)
-		}
-	}
-	slices.Sort(days)
-	fmt.Fprintf(&b, "Measured on %s. Load of the machine (1 minute) after each measurement, on %d processors: %s; others worked on it.\n\n", strings.Join(slices.Compact(days), ", "), runtime.NumCPU(), results.Spread(loads, "%.1f"))
 	fitText(&b, all, o)
 	interruptionText(&b, all, o)
 	killText(&b, all)
 	podText(&b, all, o)
 	b.WriteString("## Not measured\n\nControl groups of version 2, limits of the node itself, and other applications than those named here. Fits on several nodes are [replayed](steady.md#on-several-nodes).\n")
 	return b.String()
+}
+
+// measured says when and where what is picked was measured, and how busy the machine was.
+func measured(b *strings.Builder, all []record, picked func(record) bool) {
+	var days, machines []string
+	var loads []float64
+	for _, r := range all {
+		if !picked(r) {
+			continue
+		}
+		days, machines = append(days, r.At.Format(time.DateOnly)), append(machines, r.Machine)
+		if load, err := strconv.ParseFloat(r.Load, 64); err == nil {
+			loads = append(loads, load)
+		}
+	}
+	if len(days) == 0 {
+		return
+	}
+	slices.Sort(days)
+	slices.Sort(machines)
+	fmt.Fprintf(b, "Measured on %s: %s. Load of the machine (1 minute) after each: %s.\n\n", strings.Join(slices.Compact(days), ", "), strings.Join(slices.Compact(machines), "; "), results.Spread(loads, "%.1f"))
 }
 
 // of says how much of what is to be measured was.
@@ -44,7 +55,8 @@ func of(done, want int) string {
 
 func fitText(b *strings.Builder, all []record, o options) {
 	b.WriteString("## The same fit on this machine and in the cluster\n\n")
-	fmt.Fprintf(b, "Services without options, `tare fit %s`, by turns on each runner. Time for each trial is that of the whole search over its trials: in the cluster a pod is made and removed for each.\n\n", strings.Join(search[:len(search)-1], " "))
+	measured(b, all, func(r record) bool { return r.Fit != nil })
+	fmt.Fprintf(b, "Services without options, `tare fit %s`, by turns on each runner, with so much memory in the baselines (`--ample`): %s. Time for each trial is that of the whole search over its trials: in the cluster a pod is made and removed for each.\n\n", strings.Join(search[:len(search)-1], " "), strings.Join(amples(), ", "))
 	b.WriteString("| service | JDK | runner | fits | limit, MiB | trials | s for each trial | of it around the trial |\n|---|---:|---|---:|---:|---:|---:|---:|\n")
 	var found strings.Builder
 	for _, c := range fitCells {
@@ -68,9 +80,19 @@ func fitText(b *strings.Builder, all []record, o options) {
 	fmt.Fprintf(b, "\n%s\n", found.String())
 }
 
+// amples are the baselines' limits.
+func amples() (out []string) {
+	for _, name := range slices.Sorted(maps.Keys(services)) {
+		out = append(out, services[name].name+" "+services[name].ample)
+	}
+	return out
+}
+
 func interruptionText(b *strings.Builder, all []record, o options) {
 	done, whole, rests := interruptionsOf(all)
-	fmt.Fprintf(b, "## Interruptions\n\n%s fits of the demo service with short trials (`%s`), each interrupted once by SIGKILL at a random moment, up to %d trials and %s after its start (seed %d). What stopped was started again, with `--resume` where a trial was stored. The API server was away for up to %s.\n\n", of(len(done), o.interruptions), strings.Join(short[:len(short)-1], " "), moreTrials-1, moreTime, o.seed, awayTime)
+	b.WriteString("## Interruptions\n\n")
+	measured(b, all, func(r record) bool { return r.Interruption != nil })
+	fmt.Fprintf(b, "%s fits of the demo service with short trials (`%s`), each interrupted once by SIGKILL at a random moment, up to %d trials and %s after its start (seed %d). What stopped was started again, with `--resume` where a trial was stored. The API server was away for up to %s.\n\n", of(len(done), o.interruptions), strings.Join(short[:len(short)-1], " "), moreTrials-1, moreTime, o.seed, awayTime)
 	if len(done) == 0 {
 		return
 	}
@@ -153,7 +175,9 @@ func killText(b *strings.Builder, all []record) {
 		}
 		fmt.Fprintf(&table, "| %s | %s%s | %s | %s |\n", c.name, k.Verdict, wrong(k.Verdict, c.want), k.Confidence, code)
 	}
-	fmt.Fprintf(b, "## Pods that ended\n\n%s ends of pods with a JVM, each made once, beside the agent of the chart with its defaults; `tare kube autopsy` was asked %s after the end.\n\n", of(made, len(cells())), settled)
+	b.WriteString("## Pods that ended\n\n")
+	measured(b, all, func(r record) bool { return r.Kill != nil })
+	fmt.Fprintf(b, "%s ends of pods with a JVM, each made once, beside the agent of the chart with its defaults; `tare kube autopsy` was asked %s after the end.\n\n", of(made, len(cells())), settled)
 	if made == 0 {
 		return
 	}
@@ -162,6 +186,7 @@ func killText(b *strings.Builder, all []record) {
 
 func podText(b *strings.Builder, all []record, o options) {
 	b.WriteString("## Many pods on one node\n\n")
+	measured(b, all, func(r record) bool { return r.Pods != nil })
 	i := slices.IndexFunc(all, func(r record) bool { return r.Pods != nil })
 	for j, r := range all { // the largest
 		if r.Pods != nil && r.Pods.Pods >= all[i].Pods.Pods {

@@ -348,8 +348,7 @@ func (a *Agent) lookAround(up time.Duration) {
 	}
 }
 
-// dueAt lists the JVMs that are due: first those that may not live to the next look, then
-// those that wait longest.
+// dueAt lists the JVMs that are due: first those that hurry, then those that wait longest.
 func (a *Agent) dueAt(up time.Duration) []*jvm {
 	var due []*jvm
 	for _, j := range a.jvms {

@@ -55,8 +55,9 @@ type jvm struct {
 // due is when it is to be read again.
 func (j *jvm) due() time.Duration { return min(j.look, j.glance) }
 
-// hurries says that a JVM, as fast as it rises, reaches its limit before the next look. Other
-// glances are for what may begin to rise, and there are many of them where limits are small.
+// hurries says that a JVM, as fast as it rises, reaches its limit within the longest time
+// between two glances. Other glances are for what may begin to rise, and there are many of
+// them where limits are small.
 func (j *jvm) hurries() bool {
 	c := &j.counters
 	return c.Limit > 0 && j.slope.perSecond*latest.Seconds() > float64(headroom(c))

@@ -80,11 +80,11 @@ func command(root, page, text string) string {
 // body.
 func Text(title, command, body string) string {
 	return fmt.Sprintf("# %s\n\nMeasured by `%s` on %s: %s.\n\n%s", title, command,
-		time.Now().UTC().Format(time.DateOnly), machine(), body)
+		time.Now().UTC().Format(time.DateOnly), Machine(), body)
 }
 
-// machine says what the figures were measured on.
-func machine() string {
+// Machine says what the figures were measured on.
+func Machine() string {
 	var u unix.Utsname
 	kernel := "unknown"
 	if unix.Uname(&u) == nil {
