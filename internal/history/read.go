@@ -164,6 +164,12 @@ type Range struct {
 	Points   int
 }
 
+// seconds are the first second of a range, at the beginning of an interval of so many, and
+// the second behind its last: an interval that the range ends in belongs to it.
+func (r Range) seconds(interval int64) (from, until int64) {
+	return r.From.Unix() / interval * interval, r.To.Add(time.Second - 1).Unix()
+}
+
 // step is the tier that answers a range, and the length of an interval, in seconds:
 // a multiple of the tier's.
 func (r Range) step(now time.Time) (tier, step int64) {
@@ -202,8 +208,9 @@ var SampleColumns = func() (names []string) {
 func (d *DB) Samples(ctx context.Context, jvm int64, r Range, now time.Time) (*Samples, error) {
 	tier, step := r.step(now)
 	out := &Samples{Step: step, Times: []int64{}, Columns: make([][]int64, len(columns))}
+	from, until := r.seconds(tier)
 	rows, err := d.query(ctx, fmt.Sprintf("SELECT t / %d * %d AS i, %s FROM samples WHERE jvm = ? AND tier = ? AND t >= ? AND t < ? GROUP BY i ORDER BY i", step, step, selectPeaks),
-		jvm, tier, r.From.Unix()/tier*tier, r.To.Unix())
+		jvm, tier, from, until)
 	if err != nil {
 		return nil, d.failed(err)
 	}
@@ -238,12 +245,12 @@ type Weighed struct {
 // memory, and before them the last one before the range, if there is one.
 func (d *DB) Footprints(ctx context.Context, jvm int64, r Range, now time.Time) ([]Weighed, error) {
 	tier, step := r.step(now)
-	from := r.From.Unix() / tier * tier
+	from, until := r.seconds(tier)
 	before, err := d.weighed(ctx, "SELECT at, data FROM footprints WHERE jvm = ? AND tier = ? AND t < ? ORDER BY t DESC LIMIT 1", jvm, tier, from)
 	if err != nil {
 		return nil, err
 	}
-	inside, err := d.peaks(ctx, jvm, tier, step, from, r.To.Unix())
+	inside, err := d.peaks(ctx, jvm, tier, step, from, until)
 	return append(before, inside...), err
 }
 

@@ -28,6 +28,7 @@ func Run(t *testing.T, fresh Maker) {
 		"TakesEachRecordOnce":    takesEachRecordOnce,
 		"OneOfTwoTakesIt":        oneOfTwoTakesIt,
 		"KeepsPeaks":             keepsPeaks,
+		"EndsWithinASecond":      endsWithinASecond,
 		"AgreesWithAll":          agreesWithAll,
 		"ForgetsByPolicy":        forgetsByPolicy,
 		"TellsKillsApart":        tellsKillsApart,
@@ -322,6 +323,24 @@ func keepsPeaks(t *testing.T, fresh Maker) {
 	}
 	if _, err := d.FootprintAt(t.Context(), id, start.Add(-time.Hour)); !errors.Is(err, history.ErrNotFound) {
 		t.Errorf("%v", err)
+	}
+}
+
+// A range that ends within the first second of an interval has that interval.
+func endsWithinASecond(t *testing.T, fresh Maker) {
+	d := Open(t, fresh(t))
+	a := NewAgent("web")
+	end := Now.Add(300 * time.Millisecond)
+	a.Add(Now, ledger.Record{Process: ID(1), Start: Process(1)})
+	a.Add(Now.Add(100*time.Millisecond), ledger.Record{Process: ID(1), Counters: &ledger.Counters{Usage: 5}})
+	a.Add(Now.Add(100*time.Millisecond), ledger.Record{Process: ID(1), Footprint: Footprint(1 << 20)})
+	a.Send(t, d, end)
+	id, r := one(t, d, 1).ID, history.Range{From: Now.Add(-time.Hour), To: end, Points: history.MaxPoints}
+	if s, err := d.Samples(t.Context(), id, r, end); err != nil || len(s.Times) != 1 {
+		t.Errorf("%+v, want one interval: %v", s, err)
+	}
+	if f, err := d.Footprints(t.Context(), id, r, end); err != nil || len(f) != 1 {
+		t.Errorf("%d footprints, want one: %v", len(f), err)
 	}
 }
 
