@@ -12,7 +12,9 @@
 # The disk is an image, $TARE_CACHE/disk.img, behind a loop device. It is mounted
 # over the cache's folders, bin/*.jar and /usr/lib/jvm, in a mount namespace of the
 # command's own: nothing else sees it, and it ends with the command. Class
-# archives that the command makes stay in the image. Needs root.
+# archives that the command makes stay in the image. Temporary files lie there
+# too (TMPDIR), the images of a Docker Engine of a benchmark among them, and are
+# removed before the next command. Needs root.
 set -euo pipefail
 shopt -s inherit_errexit
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -95,6 +97,9 @@ main() {
 	for jar in bin/*.jar; do
 		[[ ! -f $jar ]] || cover "$jar" "$jar"
 	done
+	rm -rf "$disk/tmp"
+	mkdir -m 1777 "$disk/tmp"
+	export TMPDIR=$disk/tmp
 	sync -f "$disk"
 	rm "$disk/copying"
 	exec "$@"
