@@ -46,8 +46,8 @@ type truth struct {
 	fails, runs float64
 	// cost is what the work costs with each answer's options over what it costs as given, by
 	// the recorded trials of both that had room.
-	cost                  []float64
-	failsBelow, runsBelow float64
+	cost                                []float64
+	failsBelow, pressedBelow, runsBelow float64
 	// least is the fewest trials that one answer's share is of, untold how many answers
 	// have none.
 	least, untold int
@@ -123,6 +123,9 @@ func (r *replayed) truthOf(answers []replay) truth {
 		}
 		if a.failedBelow {
 			t.failsBelow++
+		}
+		if a.pressedBelow {
+			t.pressedBelow++
 		}
 		key := fmt.Sprintf("%q %q %v %d", a.Setup.Options, a.Setup.Env, a.Setup.Jar, a.LimitBytes)
 		k, ok := cache[key]

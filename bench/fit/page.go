@@ -150,7 +150,7 @@ func writeCost(t *strings.Builder, all []figures) {
 // writeTruth tells whether answers are right.
 func writeTruth(t *strings.Builder, all []figures) {
 	t.WriteString("## Against the recorded trials\n\nThe smallest limit that truly passes is the least one above which memory failed none of the trials that were recorded with an answer's options; the more trials, the larger it is. " +
-		"A fresh run at an answer fails by memory as often as the trials within 2.5 % of it did; the goal is at most 1 in 400. At 0.9 of it are the searches' own runs there, at a limit that is smaller by what runs did not touch of the heap: the goal is that at least half of them fail. " +
+		"A fresh run at an answer fails by memory as often as the trials within 2.5 % of it did; the goal is at most 1 in 400. At 0.9 of it are the searches' own runs there, at a limit that is smaller by what runs did not touch of the heap: the goal is that at least half of them fail; in brackets those that failed or waited for memory as long as no limit may that a search looks for (half of what follows). " +
 		"Fewest is the number of trials that the share of one answer is of. Memory failed a trial that had such a verdict when it was recorded, or that waited for memory for as much of the time as the objective leaves of the speed. An answer is not told where its options or limits are not in the bank, or memory failed no trial. Cost is the processor time of the work with the answer's options over that as given, by the recorded trials of both that had room.\n\n" +
 		"| cell | answer over the smallest | fresh runs that fail | at 0.9 of it | fewest | not told | cost |\n|---|---|---:|---:|---:|---:|---|\n")
 	for _, f := range all {
@@ -160,7 +160,7 @@ func writeTruth(t *strings.Builder, all []figures) {
 			fails = fmt.Sprintf("%.1f %%", 100*r.fails/r.runs)
 		}
 		if r.runsBelow > 0 {
-			low = fmt.Sprintf("%.0f %%", 100*r.failsBelow/r.runsBelow)
+			low = fmt.Sprintf("%.0f %% (%.0f %%)", 100*r.failsBelow/r.runsBelow, 100*r.pressedBelow/r.runsBelow)
 		}
 		least := r.least
 		if len(r.over) == 0 {

@@ -483,8 +483,9 @@ type replay struct {
 	// met is how many of the runs that confirm it met the objective, speed and all.
 	met int
 	// below and failedBelow say that there was a run below the answer, and that memory
-	// failed it.
-	below, failedBelow bool
+	// failed it; pressedBelow that it did so or waited for memory as long as no limit may
+	// that a search looks for.
+	below, failedBelow, pressedBelow bool
 	// need is what its limit is made of; nil where its heap follows the limit.
 	need *fit.Need
 	// wall is how long it took.
@@ -524,6 +525,7 @@ func (r *replayed) runOn(nodes int, seed uint64, observe func(fit.Event), wanted
 	for _, run := range found.Trials {
 		if run.Phase == fit.PhaseBelow {
 			rep.below, rep.failedBelow = true, r.lacked(run.Result)
+			rep.pressedBelow = rep.failedBelow || run.Pressed
 		}
 	}
 	return rep, nil

@@ -27,7 +27,7 @@ const pressedPart = 0.5
 // limit falls, and long before a run fails for sure: so it tells of a limit what luck has
 // little part in. For the demo service it was 14 % at 45 MiB, 6 % at 48 and 1 % at 51.
 func (s *Search) pressed(t Trial) bool {
-	finds := t.Phase == PhaseRefine || t.Phase == PhaseConfirm
+	finds := t.Phase == PhaseRefine || t.Phase == PhaseConfirm || t.Phase == PhaseBelow
 	return finds && s.Spare > 0 && t.Result != nil && t.Result.ReclaimShare >= pressedPart*s.Spare
 }
 

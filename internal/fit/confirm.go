@@ -288,7 +288,7 @@ func (s *Search) showFailure(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if t.enough() {
+	if t.hasRoom() {
 		s.note("a run at %d MiB passed, too: with more --trials a smaller limit may be found", t.LimitBytes/mib)
 	}
 	s.found.FailBelow = s.failBelow(s.found.Setup, s.found.LimitBytes)
@@ -325,13 +325,14 @@ func (s *Search) outOfTime(what string) bool {
 	return true
 }
 
-// failBelow is the nearest failure below the limit with the same setup.
+// failBelow is the nearest trial below the limit with the same setup that had not enough
+// memory, or waited for it too long.
 func (s *Search) failBelow(setup Setup, limit int64) *Trial {
 	var nearest *Trial
 	for i := range s.found.Trials {
 		t := &s.found.Trials[i]
 		same := t.Setup.Same(setup) && t.ofTheLoad() || t.Phase == PhaseBelow
-		if t.enough() || t.LimitBytes >= limit || !same {
+		if t.hasRoom() || t.LimitBytes >= limit || !same {
 			continue
 		}
 		if nearest == nil || t.LimitBytes > nearest.LimitBytes {

@@ -288,11 +288,14 @@ func TestByPressure(t *testing.T) {
 }
 
 // noted keeps what it is asked for.
-type noted struct{ attempts []Attempt }
+type noted struct {
+	attempts []Attempt
+	outcome  Outcome
+}
 
 func (a *noted) Try(_ context.Context, at Attempt) (Outcome, error) {
 	a.attempts = append(a.attempts, at)
-	return Outcome{Verdict: trial.Stalled}, nil
+	return a.outcome, nil
 }
 
 func (a *noted) Train(context.Context, Setup, string) (string, error) { return "", ErrNoArchive }
@@ -308,7 +311,7 @@ func TestBelowLimit(t *testing.T) {
 	ran := func(p Phase, touched int64) Trial {
 		return Trial{Attempt{Phase: p, Setup: setup, LimitBytes: 120 * mib}, Outcome{Passed: true, Verdict: trial.Passed, NeededBytes: 90 * mib, Result: heap(touched)}}
 	}
-	trier := &noted{}
+	trier := &noted{outcome: Outcome{Verdict: trial.Stalled}}
 	s := &Search{Trier: trier, ShowFailure: true, bar: &Trial{}, found: Found{LimitBytes: 110 * mib, Setup: setup, Need: &Need{GrowthBytes: 10 * mib},
 		Trials: []Trial{ran(PhaseLever, 14*mib), ran(PhaseConfirm, 18*mib), ran(PhaseLong, 20*mib)}}}
 	if err := s.showFailure(t.Context()); err != nil || len(trier.attempts) != 1 {
@@ -319,6 +322,24 @@ func TestBelowLimit(t *testing.T) {
 	}
 	if s.found.FailBelow == nil {
 		t.Error("its failure is not shown")
+	}
+}
+
+// A run below that passes by its speed, and waits for memory as long as no limit may that is
+// looked for, speaks against its limit.
+func TestPressedBelowLimit(t *testing.T) {
+	for waited, notes := range map[float64]int{0.14: 0, 0.01: 1} {
+		trier := &noted{outcome: Outcome{Passed: true, Verdict: trial.Passed, Result: &trial.Result{ReclaimShare: waited}}}
+		said := 0
+		s := &Search{Trier: trier, ShowFailure: true, Spare: 0.09, bar: &Trial{}, found: Found{LimitBytes: 110 * mib, Setup: Setup{Options: []string{"-Xmx20m"}}}}
+		s.Observe = func(e Event) {
+			if e.Note != "" {
+				said++
+			}
+		}
+		if err := s.showFailure(t.Context()); err != nil || said != notes || (s.found.FailBelow == nil) != (notes == 1) {
+			t.Errorf("waited %g: %d notes, failure %v, %v", waited, said, s.found.FailBelow, err)
+		}
 	}
 }
 

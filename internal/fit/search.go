@@ -295,7 +295,7 @@ type Found struct {
 	// RaisedFrom is the first limit at which a confirming run failed, so that
 	// it was raised; 0 when none did.
 	RaisedFrom int64
-	// FailBelow is the largest limit that failed with Setup and is smaller
+	// FailBelow is the largest limit that failed with Setup, or was Pressed, and is smaller
 	// than LimitBytes; nil when none was tried.
 	FailBelow *Trial
 }

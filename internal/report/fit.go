@@ -107,7 +107,7 @@ func answer(r *fit.Result) document.Text {
 		rest += fmt.Sprintf(" (%d set aside and made again: others disturbed it, or it missed by little)", all-passed)
 	}
 	if f := r.FailBelow; f != nil {
-		rest += "; at " + Limit(f.LimitBytes) + " " + failure(f.Verdict)
+		rest += "; at " + Limit(f.LimitBytes) + " " + failure(*f)
 	}
 	rest += "."
 	if r.Need == nil && r.MarginBytes > 0 {
@@ -236,9 +236,11 @@ func memoryChange(r *fit.Result) string {
 	return strings.TrimSuffix(least, " %") + " to " + most
 }
 
-// failure says in words what a verdict means.
-func failure(v trial.Verdict) string {
-	switch v {
+// failure says in words why a limit was not enough in a trial.
+func failure(t fit.Trial) string {
+	switch t.Verdict {
+	case trial.Passed:
+		return fmt.Sprintf("it waits for reclaimed memory for %.0f %% of the time", 100*t.Result.ReclaimShare)
 	case trial.OOMKilled:
 		return "the kernel kills it"
 	case trial.OutOfMemory:
@@ -256,7 +258,7 @@ func failure(v trial.Verdict) string {
 	case trial.Crashed:
 		return "it ends by itself"
 	}
-	return "it is " + string(v)
+	return "it is " + string(t.Verdict)
 }
 
 // comparison is the runs as given beside the recommended one.
