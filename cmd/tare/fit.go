@@ -179,7 +179,7 @@ func (o *fitOptions) addFlags(f *pflag.FlagSet) {
 	f.BoolVar(&o.heapCurve, "heap-curve", false, "at the end, trials with other heaps: where is the cliff?")
 	f.IntVar(&o.trials, "trials", fit.DefaultTrials, "the most trials before those that confirm, baselines included")
 	f.DurationVar(&o.budget, "budget", 0, "about how long trials and confirmations may take (0: no bound)")
-	f.StringVar(&o.levers, "levers", "", "levers to try, such as collector,c1; with a minus those to leave alone: -c1,-archive (docs/fit.md lists them)")
+	f.StringVar(&o.levers, "levers", "", "levers to try, such as collector,c1; with a minus those to leave alone: -c1,-archive; or none (docs/levers.md lists them)")
 	f.StringVar(&o.allow, "allow", "", "diagnostic, experimental: options that are not for production (those that change only where things are need no leave); framework: properties of Spring Boot and Quarkus")
 	f.StringVar(&o.margin, "margin", "", "what is added to what is needed on the average, such as 5% (default: up to what 99 % of runs need, with a confidence of 95 %)")
 	f.StringVar(&o.proof, "proof", proofFull, "full, or short: without the run of ten times the load and the one with half the processors")

@@ -162,6 +162,23 @@ func TestFitInterrupted(t *testing.T) {
 	nothingLeft(t)
 }
 
+// Without levers it finds the smallest limit of what runs already.
+func TestFitWithoutLevers(t *testing.T) {
+	alone.Measures(t, "trials")
+	port := strconv.Itoa(jvmtest.FreePort(t))
+	url := "http://127.0.0.1:" + port
+	code, stdout, stderr := fitRun(t.Context(), []string{"--json", "--store", "none", "--levers", "none", "--proof", "short", "--ample", "512m", "--warmup", "0", "--duration", "1s", "--concurrency", "1", "--slo", "errors=0",
+		"--baselines", "1", "--trials", "5", "--confirmations", "1", "--ready", url + "/health", "--load", url + "/sys-summary",
+		"--", jvmtest.Java(t, 17), "-Xmx32m", "-jar", jvmtest.Jar(t, "sysinfo.jar"), "--port", port})
+	var got report.FitJSON
+	if err := json.Unmarshal([]byte(stdout), &got); code != exitOK || err != nil {
+		t.Fatalf("exit code %d, %v: %s", code, err, stderr)
+	}
+	if got.LimitBytes == nil || *got.LimitBytes >= 512<<20 || len(got.Options)+len(got.Env)+len(got.Levers) > 0 || len(got.Confirmations) != 1 {
+		t.Errorf("%s", stdout)
+	}
+}
+
 // The whole of fit on the demo service.
 func TestFitSysinfo(t *testing.T) {
 	alone.Measures(t, "trials")

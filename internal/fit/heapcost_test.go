@@ -92,14 +92,16 @@ func TestYoungFor(t *testing.T) {
 
 func TestSelectLevers(t *testing.T) {
 	for list, want := range map[string]string{"c1,heap": "c1 heap", "-archive -jars": strings.Join(without(leverIDs(Levers), "archive", "jars"), " "), "": strings.Join(leverIDs(Levers), " "),
-		"headers,c1,-c1": "headers"} {
+		"headers,c1,-c1": "headers", "none": ""} {
 		got, err := SelectLevers(Levers, list)
 		if err != nil || strings.Join(leverIDs(got), " ") != want {
 			t.Errorf("%q: %v, %v", list, leverIDs(got), err)
 		}
 	}
-	if _, err := SelectLevers(Levers, "c2"); err == nil {
-		t.Error("took c2")
+	for _, list := range []string{"c2", "c1,none"} {
+		if _, err := SelectLevers(Levers, list); err == nil {
+			t.Errorf("took %s", list)
+		}
 	}
 }
 

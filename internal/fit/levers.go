@@ -28,9 +28,15 @@ func ParseAllow(list string) ([]Mark, error) {
 
 func isComma(r rune) bool { return r == ',' || r == ' ' }
 
+// NoLevers is the list that names none.
+const NoLevers = "none"
+
 // SelectLevers reads a list such as "c1,heap" or "-archive,-c1": the levers
-// named, or all but those with a minus.
+// named, or all but those with a minus; or NoLevers.
 func SelectLevers(all []Lever, list string) ([]Lever, error) {
+	if list == NoLevers {
+		return nil, nil
+	}
 	wanted, unwanted := map[string]bool{}, map[string]bool{}
 	for word := range strings.FieldsFuncSeq(list, isComma) {
 		id, without := strings.CutPrefix(word, "-")
