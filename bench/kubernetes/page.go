@@ -102,6 +102,7 @@ func interruptionText(b *strings.Builder, all []record, o options) {
 	}
 	b.WriteString("| killed | interruptions | went on by itself | trials lost | answer, MiB | left behind by a fit that ended |\n|---|---:|---:|---:|---:|---|\n")
 	lost, same, clean := 0, 0, true
+	var interrupted []float64
 	for _, kind := range kinds {
 		var answers []float64
 		on, gone := 0, 0
@@ -120,6 +121,7 @@ func interruptionText(b *strings.Builder, all []record, o options) {
 				same++
 			}
 		}
+		interrupted = append(interrupted, answers...)
 		lost, clean = lost+gone, clean && len(behind) == 0
 		fmt.Fprintf(b, "| %s | %d | %d | %d | %s | %s |\n", kind, len(answers), on, gone, results.Spread(answers, "%.0f"), strings.Join(append(behind, "")[:max(1, len(behind))], ", "))
 	}
@@ -138,8 +140,12 @@ func interruptionText(b *strings.Builder, all []record, o options) {
 		}
 	}
 	fmt.Fprintf(b, "\n- nothing left: %s\n- finished trials lost, %d: %s\n- answers within 5 %% of the median without an interruption, %d of %d: %s\n", results.Reached(clean), lost, results.Reached(lost == 0), same, len(done), results.Reached(same == len(done)))
+	if len(reference) > 0 {
+		over := results.Median(interrupted) / results.Median(reference)
+		fmt.Fprintf(b, "- the median answer over that without an interruption, %.3f, goal 5 %%: %s\n", over, results.Reached(math.Abs(over-1) <= 0.05))
+	}
 	if least, most := slices.Min(append(reference, math.Inf(1))), slices.Max(append(reference, 0)); most > 1.1*least {
-		fmt.Fprintf(b, "\nThe fits without an interruption differ by %.0f %% themselves: their trials are short, and what is asked of the answers is more than such a fit can keep.\n", 100*(most/least-1))
+		fmt.Fprintf(b, "\nThe fits without an interruption differ by %.0f %% themselves: their trials are short, and what is asked of each answer is more than such a fit can keep. That a search which was cut off anywhere ends like one that was not, with the same trials, is a test (`TestSearchGoesOnAnywhere` in internal/fit).\n", 100*(most/least-1))
 	}
 	var said []string
 	for _, i := range done {
