@@ -225,7 +225,7 @@ bench-images: build bin/camel-25.jar
 	@scripts/jdks.sh
 	@scripts/bench-jars.sh
 	@scripts/bench-services.sh shop keycloak
-	scripts/usual-disk.sh $(GO) test ./cmd/tare -count=1 -timeout 24h -run TestBakedServices -bake.out $(CURDIR)/docs/results/images.md -bake.raw $(CURDIR)/docs/results/raw/images.jsonl $(IMAGES)
+	scripts/usual-disk.sh $(GO) test ./cmd/tare -count=1 -timeout 24h -run TestBakedServices -bake.out $(CURDIR)/docs/results/images.md -bake.raw $(CURDIR)/docs/results/raw/images.jsonl -bake.recipes $(CURDIR)/docs/results/raw/recipes.jsonl $(IMAGES)
 
 # How steady the answers of a fit are: the search is replayed on banks of recorded trials,
 # a thousand times a bank, in seconds. The test bed of every change of the search.

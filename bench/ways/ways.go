@@ -138,18 +138,45 @@ const (
 )
 
 func paketo(c Container) ([]string, error) {
-	return calculate(c.MemoryBytes, threads, (classesOfTheJDK+c.Classes)*loadedPercent/100)
+	return calculate(c.MemoryBytes, threads, loadedOf(c.Classes))
 }
+
+// loadedOf is how many classes the calculator expects to be loaded.
+func loadedOf(classes int64) int64 { return (classesOfTheJDK + classes) * loadedPercent / 100 }
 
 // calculate is the calculation of
 // https://github.com/paketo-buildpacks/libjvm/blob/main/calc/calculator.go:
 // what is left beside the regions that a JVM may fill is the heap.
 func calculate(memory, threads, loaded int64) ([]string, error) {
-	metaspace := metaspaceBytes + classBytes*loaded
-	heap := memory - directBytes - metaspace - codeBytes - threads*stackBytes
-	if heap <= 0 {
+	metaspace, beside := regions(threads, loaded)
+	if memory <= beside {
 		return nil, fmt.Errorf("%w: %d MiB are less than it reckons beside the heap", ErrUnfit, memory/mib)
 	}
-	return []string{"-XX:MaxDirectMemorySize=10M", fmt.Sprintf("-Xmx%dK", heap>>10), fmt.Sprintf("-XX:MaxMetaspaceSize=%dK", metaspace>>10),
-		"-XX:ReservedCodeCacheSize=240M", "-Xss1M", "-XX:+ExitOnOutOfMemoryError"}, nil
+	return calculated(strconv.FormatInt((memory-beside)>>10, 10), metaspace), nil
+}
+
+// regions are the bytes of metaspace, and of all that is beside the heap.
+func regions(threads, loaded int64) (metaspace, beside int64) {
+	metaspace = metaspaceBytes + classBytes*loaded
+	return metaspace, directBytes + metaspace + codeBytes + threads*stackBytes
+}
+
+// calculated are the options for a heap in KiB.
+func calculated(heap string, metaspace int64) []string {
+	return []string{"-XX:MaxDirectMemorySize=10M", "-Xmx" + heap + "K", fmt.Sprintf("-XX:MaxMetaspaceSize=%dK", metaspace>>10),
+		"-XX:ReservedCodeCacheSize=240M", "-Xss1M", "-XX:+ExitOnOutOfMemoryError"}
+}
+
+// PaketoScript is a shell script that becomes java with what Paketo chooses for the limit of
+// the container that it runs in, and with more arguments. Its application has so many classes.
+func PaketoScript(classes int64, args ...string) string {
+	metaspace, beside := regions(threads, loadedOf(classes))
+	return fmt.Sprintf(`#!/bin/sh
+file=/sys/fs/cgroup/memory.max
+[ -r $file ] || file=/sys/fs/cgroup/memory/memory.limit_in_bytes
+read -r limit <$file
+heap=$((limit - %d))
+[ $heap -gt 0 ] || { echo "$limit bytes are less than is reckoned beside the heap" >&2; exit 1; }
+exec java %s
+`, beside, strings.Join(append(calculated("$((heap >> 10))", metaspace), args...), " "))
 }

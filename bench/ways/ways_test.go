@@ -2,6 +2,10 @@ package ways
 
 import (
 	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -30,6 +34,32 @@ func TestCalculatorAgreesWithItsLogs(t *testing.T) {
 	}
 	if got, err := calculate(500*mib, threads, 20_000); !errors.Is(err, ErrUnfit) {
 		t.Errorf("500 MiB: %q, %v", got, err)
+	}
+}
+
+// The script that stands for Paketo's launcher in a container chooses what the calculation
+// does, and gives up where that does.
+func TestPaketoScript(t *testing.T) {
+	dir := t.TempDir()
+	script, limit := filepath.Join(dir, "script"), filepath.Join(dir, "limit")
+	text := strings.ReplaceAll(PaketoScript(9000, "-jar", "app.jar"), "/sys/fs/cgroup/memory.max", limit)
+	if err := errors.Join(os.WriteFile(script, []byte(text), 0o755), os.WriteFile(filepath.Join(dir, "java"), []byte("#!/bin/sh\necho $*\n"), 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	for _, mibs := range []int64{100, 700, 1024, 4000} {
+		if err := os.WriteFile(limit, fmt.Appendf(nil, "%d\n", mibs*mib), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command("/bin/sh", script)
+		cmd.Env = []string{"PATH=" + dir + ":/bin"}
+		got, err := cmd.Output()
+		want, unfit := paketo(Container{MemoryBytes: mibs * mib, Classes: 9000})
+		if unfit == nil {
+			want = append(want, "-jar", "app.jar")
+		}
+		if (err != nil) != (unfit != nil) || strings.TrimSpace(string(got)) != strings.Join(want, " ") {
+			t.Errorf("%d MiB: %s (%v), want %q (%v)", mibs, got, err, want, unfit)
+		}
 	}
 }
 

@@ -46,12 +46,15 @@ type bakedService struct {
 	Note      string `json:"note,omitempty"`
 }
 
-// bakeFlags are those of every bake that is measured.
-var bakeFlags = []string{"--cpus", "1", "--warmup", "2s", "--duration", "8s", "--confirmations", "3", "--runs", "20", "--json"}
+// fitFlags are those of every fit that is measured, bakeFlags those of every bake.
+var (
+	fitFlags  = []string{"--cpus", "1", "--warmup", "2s", "--duration", "8s", "--confirmations", "3", "--json"}
+	bakeFlags = append([]string{"--runs", "20"}, fitFlags...)
+)
 
-// bakedServices are those that are measured: images of a JDK, its libraries and what files
-// names, by their paths in the image.
-var bakedServices = []struct {
+// imageService is an image of a JDK, its libraries and what files names, by their paths in
+// the image.
+type imageService struct {
 	name string
 	// is says in Markdown what it is, and what is asked of it.
 	is    string
@@ -65,7 +68,10 @@ var bakedServices = []struct {
 	ready   string
 	load    []string
 	compose string
-}{
+}
+
+// bakedServices are those that are measured.
+var bakedServices = []imageService{
 	{
 		name: "sysinfo", is: "the demo service, `/sys-summary`, `/sys-stat`, `PUT /sys-stat` in turn",
 		files: func(t *testing.T) map[string]string {
@@ -132,23 +138,36 @@ func TestBakedServices(t *testing.T) {
 	if *bakeOut == "" {
 		t.Skip("-bake.out names no file: make bench-images does")
 	}
-	all, err := readBaked(*bakeRaw)
-	if err != nil {
+	all, err := readLines[bakedService](*bakeRaw)
+	made, madeErr := readLines[madeImage](*recipesRaw)
+	if err := errors.Join(err, madeErr); err != nil {
 		t.Fatal(err)
 	}
-	if missing := missingBaked(all, *bakeOnly); len(missing) > 0 {
+	missing, unmade := missingBaked(all, *bakeOnly), missingRecipes(made, *bakeOnly)
+	if len(missing)+len(unmade) > 0 {
 		e := dockertest.Start(t)
 		t.Setenv("DOCKER_HOST", e.Host)
 		t.Setenv("PATH", filepath.Dir(buildLauncher(t))+":"+os.Getenv("PATH"))
 		e.ImportPostgres(t, "postgres")
 		for _, b := range missing {
 			b.Date, b.Note, b.ReadAhead = time.Now().UTC().Format(time.DateOnly), *bakeNote, runner.ReadAhead(t.TempDir())>>10
-			if b.Bake, err = bakeService(t, e, serviceOf(b.Service), b.JDK); err != nil {
+			if b.Bake, err = bakeService(t, e, bakedServices[serviceOf(b.Service)], b.JDK); err != nil {
 				t.Error(err) // the others are measured all the same
 				continue
 			}
 			all = append(all, b)
-			if err := appendBaked(*bakeRaw, b); err != nil {
+			if err := appendLine(*bakeRaw, b); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, m := range unmade {
+			i := slices.IndexFunc(recipes, func(r recipe) bool { return r.name == m.Recipe })
+			if m, err = measureRecipe(t, e, recipes[i], m.JDK); err != nil {
+				t.Error(err)
+				continue
+			}
+			made = append(made, m)
+			if err := appendLine(*recipesRaw, m); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -156,7 +175,7 @@ func TestBakedServices(t *testing.T) {
 	slices.SortStableFunc(all, func(a, b bakedService) int {
 		return cmp.Or(serviceOf(a.Service)-serviceOf(b.Service), a.JDK-b.JDK)
 	})
-	err = os.WriteFile(*bakeOut, []byte(results.Text("Images as given and baked", "make bench-images", bakedText(all))), 0o644)
+	err = os.WriteFile(*bakeOut, []byte(results.Text("Images as given and baked", "make bench-images", bakedText(all)+recipesText(made, all))), 0o644)
 	if err := errors.Join(err, os.WriteFile(strings.TrimSuffix(*bakeOut, ".md")+".svg", []byte(bakedPicture(all)), 0o644)); err != nil {
 		t.Fatal(err)
 	}
@@ -205,22 +224,38 @@ func serviceOf(name string) int {
 // bakedJDKs are the JDKs below the images.
 var bakedJDKs = []int{17, 25}
 
-// bakeService bakes an image of a service, of its number, on a JDK.
-func bakeService(t *testing.T, e *dockertest.Engine, number, jdk int) (b report.Bake, err error) {
+// bakeService bakes an image of a service on a JDK.
+func bakeService(t *testing.T, e *dockertest.Engine, s imageService, jdk int) (b report.Bake, err error) {
 	t.Helper()
-	s := bakedServices[number]
-	name := fmt.Sprintf("%s:%d", strings.ToLower(s.name), jdk)
+	name := s.image(jdk)
+	e.Import(t, name, s.imageFiles(t, jdk), "ENV PATH=/jdk/bin:/bin", "WORKDIR /app", "USER 1000", "ENTRYPOINT "+words(append([]string{"java"}, s.entrypoint...)))
+	args := append([]string{"bake", "-t", name + "-small"}, s.loadFlags(t, name)...)
+	if s.compose == "" {
+		args = append(args, name)
+	}
+	return b, s.measure(t, append(args, bakeFlags...), &b)
+}
+
+// image is the name of the image on a JDK.
+func (s imageService) image(jdk int) string {
+	return fmt.Sprintf("%s:%d", strings.ToLower(s.name), jdk)
+}
+
+func (s imageService) imageFiles(t *testing.T, jdk int) map[string]string {
 	files := s.files(t)
 	files["/jdk"] = jvmtest.Home(t, jdk)
 	glibc := filepath.Join(jvmtest.Cache(t), "jdks", ".glibc") // newer JDKs in the cache name it
 	files[glibc] = glibc
-	e.Import(t, name, files, "ENV PATH=/jdk/bin:/bin", "WORKDIR /app", "USER 1000", "ENTRYPOINT "+words(append([]string{"java"}, s.entrypoint...)))
-	args := []string{"bake", "-t", name + "-small", "--ready", s.ready}
+	return files
+}
+
+// loadFlags say what is asked of an image of the service and, where it is part of a Compose
+// file, which image that is.
+func (s imageService) loadFlags(t *testing.T, image string) []string {
+	args := []string{"--ready", s.ready}
 	if s.compose != "" {
-		t.Setenv("SHOP_IMAGE", name)
+		t.Setenv("SHOP_IMAGE", image)
 		args = append(args, "--compose", filepath.Join(jvmtest.Root(t), s.compose), "--service", "web")
-	} else {
-		args = append(args, name)
 	}
 	for _, l := range s.load {
 		args = append(args, "--load", l)
@@ -228,21 +263,27 @@ func bakeService(t *testing.T, e *dockertest.Engine, number, jdk int) (b report.
 	for _, folder := range s.writes {
 		args = append(args, "--tmpfs", folder)
 	}
+	return args
+}
+
+// measure runs tare, and reads the JSON that it prints.
+func (s imageService) measure(t *testing.T, args []string, into any) error {
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), self, append(args, bakeFlags...)...)
+	cmd := exec.CommandContext(t.Context(), self, args...)
 	cmd.Env = append(os.Environ(), runAsTare+"=1")
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, os.Stderr
 	if err := cmd.Run(); err != nil {
-		return b, fmt.Errorf("%s: %w", name, err)
+		return fmt.Errorf("%s: tare %s: %w", s.name, args[0], err)
 	}
-	return b, json.Unmarshal(out.Bytes(), &b)
+	return json.Unmarshal(out.Bytes(), into)
 }
 
-func readBaked(file string) (all []bakedService, err error) {
+// readLines reads a file of JSON lines; none where there is no such file.
+func readLines[T any](file string) (all []T, err error) {
 	f, err := os.Open(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -253,17 +294,18 @@ func readBaked(file string) (all []bakedService, err error) {
 	defer f.Close()
 	lines := bufio.NewScanner(f)
 	for lines.Scan() {
-		var b bakedService
-		if err := json.Unmarshal(lines.Bytes(), &b); err != nil {
+		var one T
+		if err := json.Unmarshal(lines.Bytes(), &one); err != nil {
 			return nil, fmt.Errorf("%s: %w", file, err)
 		}
-		all = append(all, b)
+		all = append(all, one)
 	}
 	return all, lines.Err()
 }
 
-func appendBaked(file string, b bakedService) error {
-	text, err := json.Marshal(b)
+// appendLine adds one.
+func appendLine(file string, one any) error {
+	text, err := json.Marshal(one)
 	if err != nil {
 		return err
 	}
