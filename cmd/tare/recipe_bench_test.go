@@ -62,12 +62,15 @@ type madeImage struct {
 	ReadAhead   int64   `json:"read_ahead_kib"`
 }
 
-// archiveOptions make a class archive at the end of a start, and use it.
-func archiveOptions(jdk int) (makes, uses string) {
+// archiveOptions make a class archive at the end of a start, and use it; with must a JVM
+// that cannot use it does not start.
+type archiveOptions struct{ makes, uses, must string }
+
+func archiveOptionsOf(jdk int) archiveOptions {
 	if jdk >= 25 {
-		return "-XX:AOTCacheOutput=app.aot", "-XX:AOTCache=app.aot"
+		return archiveOptions{"-XX:AOTCacheOutput=app.aot", "-XX:AOTCache=app.aot", "-XX:AOTMode=on"}
 	}
-	return "-XX:ArchiveClassesAtExit=application.jsa", "-XX:SharedArchiveFile=application.jsa"
+	return archiveOptions{"-XX:ArchiveClassesAtExit=application.jsa", "-XX:SharedArchiveFile=application.jsa", "-Xshare:on"}
 }
 
 // provedRun is a fresh run in the JSON of a fit.
@@ -91,12 +94,12 @@ func (r recipe) build(t *testing.T, e *dockertest.Engine, s imageService, jdk in
 	delete(files, "/app/app.jar")
 	files["/bin/sh"] = "/bin/dash"
 	e.Import(t, base, files, "ENV PATH=/jdk/bin:/bin")
-	makes, uses := archiveOptions(jdk)
-	entrypoint, script := r.entrypoint(int64(jar.Classes()), []string{"java", uses, "-jar", "app.jar"})
+	archive := archiveOptionsOf(jdk)
+	entrypoint, script := r.entrypoint(int64(jar.Classes()), []string{"java", archive.uses, "-jar", "app.jar"})
 	if script != "" {
 		err = os.WriteFile(filepath.Join(dir, "launch"), []byte(script), 0o755)
 	}
-	text := recipeDockerfile(base, makes, script != "", entrypoint)
+	text := recipeDockerfile(base, archive, script != "", entrypoint)
 	if err := errors.Join(err, os.WriteFile(filepath.Join(dir, "Dockerfile"), []byte(text), 0o644)); err != nil {
 		return "", err
 	}
@@ -104,16 +107,18 @@ func (r recipe) build(t *testing.T, e *dockertest.Engine, s imageService, jdk in
 	return name, nil
 }
 
-// recipeDockerfile takes the jar apart, trains an archive of it, and has the entry point
-// start it; launch says that this is a script.
-func recipeDockerfile(base, makes string, launch bool, entrypoint []string) string {
+// recipeDockerfile takes the jar apart, trains an archive of it, sees that it can be used, and
+// has the entry point start it; launch says that this is a script.
+func recipeDockerfile(base string, archive archiveOptions, launch bool, entrypoint []string) string {
 	text := "FROM " + base + "-jar AS builder\nWORKDIR /builder\n" +
 		"RUN " + words([]string{"java", "-Djarmode=tools", "-jar", "/app/app.jar", "extract", "--layers", "--destination", "extracted"}) +
 		"\nFROM " + base + "\nWORKDIR /application\n"
 	for _, layer := range []string{"dependencies", "spring-boot-loader", "snapshot-dependencies", "application"} {
 		text += "COPY --from=builder /builder/extracted/" + layer + "/ ./\n"
 	}
-	text += "RUN " + words(slices.Concat([]string{"java", makes}, withoutDatabase, []string{"-jar", "app.jar"})) + "\n"
+	for _, options := range [][]string{{archive.makes}, {archive.uses, archive.must}} {
+		text += "RUN " + words(slices.Concat([]string{"java"}, options, withoutDatabase, []string{"-jar", "app.jar"})) + "\n"
+	}
 	if launch {
 		text += "COPY launch ./\n"
 	}
