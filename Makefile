@@ -216,8 +216,9 @@ bench-peers: build
 	@scripts/bench-services.sh
 	scripts/usual-disk.sh $(GO) run ./bench/peers -cache $(TARE_CACHE) $(PEERS)
 
-# What tare bake makes of images of five services on two JDKs; hours. It goes on where
-# it was cut off: docs/results/raw/images.jsonl has the bakes so far. IMAGES='-bake.only
+# What tare bake makes of images of five services on two JDKs, and others' recipes of one
+# of them; hours. It goes on where it was cut off: docs/results/raw/images.jsonl and
+# recipes.jsonl have what was made so far. IMAGES='-bake.only
 # shop:17,WireMock:25' measures these alone, IMAGES='-bake.note TEXT' tells of the machine.
 IMAGES ?=
 bench-images: build bin/camel-25.jar

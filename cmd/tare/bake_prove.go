@@ -53,12 +53,13 @@ func (e *UnprovenError) Error() string {
 	return what
 }
 
+// slowAlone says that the run was slower than a share of the image as given, and nothing else.
+func (e *UnprovenError) slowAlone() bool { return e.Why == "" && e.Trial.SlowAlone() }
+
 // bears says that the median run is still as fast as asked, and this one had enough memory:
 // runs differ by a few per cent, so of many with an objective that is a share of the image
 // as given some are slower.
-func (e *UnprovenError) bears() bool {
-	return e.Why == "" && e.Trial.SlowAlone() && 2*e.Slow < e.Runs
-}
+func (e *UnprovenError) bears() bool { return e.slowAlone() && 2*e.Slow < e.Runs }
 
 // run makes one run of the image as given, with ample memory, which the objective
 // compares with, and then fresh runs of the baked one at its limit.
@@ -82,7 +83,7 @@ func (p proof) run(ctx context.Context) (given fit.Trial, baked []fit.Trial, err
 			t, err = p.bakedRun(ctx, d, n, again)
 		}
 		var unproven *UnprovenError
-		if errors.As(err, &unproven) && t.SlowAlone() {
+		if errors.As(err, &unproven) && unproven.slowAlone() {
 			slow++
 			if unproven.Slow = slow; unproven.bears() {
 				fmt.Fprintln(p.stderr, "it is slower than asked, and not for want of memory: the median run decides")
@@ -110,7 +111,7 @@ func (p proof) givenRun(ctx context.Context) (fit.Trial, error) {
 // what was measured. A fit does so too.
 func (p proof) beside(ctx context.Context, slow fit.Trial, failed error) (m trial.Measured, ok bool, err error) {
 	var unproven *UnprovenError
-	if !errors.As(failed, &unproven) || unproven.Why != "" || !slow.SlowAlone() {
+	if !errors.As(failed, &unproven) || !unproven.slowAlone() {
 		return m, false, nil
 	}
 	given, err := p.givenRun(ctx)
