@@ -169,7 +169,11 @@ func (o fitOptions) consented(reaches []string) error {
 
 // lookIntoPod finds Java and its options in a pod that runs nothing else.
 func (o fitOptions) lookIntoPod(ctx context.Context, c *fit.Config, r *kube.Runner, name string, command, args []string) error {
-	facts, err := askImage(ctx, r, runner.PodProgram, command, nil)
+	var facts imageFacts
+	_, err := kube.Anew(ctx, func() (err error) {
+		facts, err = askImage(ctx, r, runner.PodProgram, command, nil)
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}

@@ -146,7 +146,7 @@ func (r *Runner) Extract(ctx context.Context, jar, dir string) (string, error) {
 	}
 	if here == "" {
 		var err error
-		if here, err = r.copyOut(ctx); err != nil {
+		if _, err = Anew(ctx, func() error { here, err = r.copyOut(ctx); return err }); err != nil {
 			return "", fmt.Errorf("jar %s: %w", jar, err)
 		}
 	}
@@ -171,8 +171,10 @@ func (s *said) Write(p []byte) (int, error) {
 // rights than the application has, and copies it from there.
 func (r *Runner) copyOut(ctx context.Context) (here string, err error) {
 	jar := &r.nested
-	if r.scratch, err = runner.ThisHost().MakeArchives(ctx, ""); err != nil {
-		return "", err
+	if r.scratch == nil {
+		if r.scratch, err = runner.ThisHost().MakeArchives(ctx, ""); err != nil {
+			return "", err
+		}
 	}
 	var why said
 	process, err := r.start(ctx, runner.Spec{Args: runner.PodCopy(jar.from), Stderr: &why, Limits: runner.Limits{MemoryBytes: copyMemory}})
@@ -190,7 +192,7 @@ func (r *Runner) copyOut(ctx context.Context) (here string, err error) {
 	}
 	here = filepath.Join(r.scratch.Dir(), filepath.Base(jar.from))
 	if err := process.pod.take(ctx, here); err != nil {
-		return "", err
+		return "", orLost(ctx, err)
 	}
 	if err := os.Chtimes(here, jar.changed, jar.changed); err != nil {
 		return "", err
@@ -228,11 +230,8 @@ func (p *inPod) put(ctx context.Context, files []string) error {
 		default:
 			err = p.putFile(ctx, name, here)
 		}
-		if unanswered(err) && ctx.Err() == nil {
-			return fmt.Errorf("%w: %w", errLost, err)
-		}
 		if err != nil {
-			return fmt.Errorf("%s for pod %s: %w", name, p.pod, err)
+			return fmt.Errorf("%s for pod %s: %w", name, p.pod, orLost(ctx, err))
 		}
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -22,6 +23,10 @@ const (
 	startTime    = 5 * time.Minute // images are pulled
 )
 
+// stillTime is how long a pod of which nothing runs may show nothing new before its events
+// are looked at. A variable for tests.
+var stillTime = time.Minute
+
 // ErrPod says that a trial's pod did not come to run; the rest of the text says why, and
 // what would help.
 var ErrPod = errors.New("the trial's pod does not run")
@@ -33,6 +38,7 @@ func podOf(ctx context.Context, c *kubeapi.Client, job batchv1.Job) (*corev1.Pod
 	defer tick.Stop()
 	query := url.Values{"labelSelector": {"batch.kubernetes.io/job-name=" + job.Name}}
 	var last error
+	var still stillness
 	for {
 		var pods corev1.PodList
 		err := c.Get(ctx, kubeapi.PodPath(c.Namespace, ""), query, &pods)
@@ -42,6 +48,10 @@ func podOf(ctx context.Context, c *kubeapi.Client, job batchv1.Job) (*corev1.Pod
 		case len(pods.Items) > 0:
 			pod := &pods.Items[0]
 			ready, err := state(pod, time.Since(begun))
+			if err == nil && still.since(pod) > stillTime {
+				err = forgotten(ctx, c, pod)
+				still = stillness{}
+			}
 			if err != nil {
 				return nil, fmt.Errorf("%w: %w", ErrPod, err)
 			}
@@ -65,17 +75,66 @@ func podOf(ctx context.Context, c *kubeapi.Client, job batchv1.Job) (*corev1.Pod
 
 // notMade is why a job has no pod: its events say so.
 func notMade(ctx context.Context, c *kubeapi.Client, job batchv1.Job) error {
-	var events corev1.EventList
-	query := url.Values{"fieldSelector": {"involvedObject.kind=Job,involvedObject.name=" + job.Name}}
-	if err := c.Get(ctx, kubeapi.EventPath(c.Namespace), query, &events); err != nil {
+	events, err := eventsOf(ctx, c, "Job", job.Name)
+	if err != nil {
 		return fmt.Errorf("none was made within %s, and the events cannot be read: %w", createTime, err)
 	}
-	for _, e := range events.Items {
+	for _, e := range events {
 		if e.Type == corev1.EventTypeWarning {
 			return fmt.Errorf("none was made: %s", linux.PrintableName(e.Message))
 		}
 	}
 	return fmt.Errorf("none was made within %s: is the job controller of the cluster at work?", createTime)
+}
+
+func eventsOf(ctx context.Context, c *kubeapi.Client, kind, name string) ([]corev1.Event, error) {
+	var events corev1.EventList
+	query := url.Values{"fieldSelector": {"involvedObject.kind=" + kind + ",involvedObject.name=" + name}}
+	err := c.Get(ctx, kubeapi.EventPath(c.Namespace), query, &events)
+	return events.Items, err
+}
+
+// stillness is since when a pod has shown nothing new while none of its containers runs.
+type stillness struct {
+	version string
+	begun   time.Time
+}
+
+// since is for how long; 0 for a pod that no node has yet, or of which something runs.
+func (s *stillness) since(pod *corev1.Pod) time.Duration {
+	running := func(c corev1.ContainerStatus) bool { return c.State.Running != nil }
+	busy := slices.ContainsFunc(pod.Status.InitContainerStatuses, running) || slices.ContainsFunc(pod.Status.ContainerStatuses, running)
+	if busy || pod.Spec.NodeName == "" || pod.ResourceVersion != s.version {
+		*s = stillness{pod.ResourceVersion, time.Now()}
+	}
+	return time.Since(s.begun)
+}
+
+// forgotten is errLost where the kubelet does nothing more for a pod that does not run. It
+// starts no container of a pod whose sandbox went when a first one had been made and that
+// is never restarted (computePodActions, pkg/kubelet/kuberuntime/kuberuntime_manager.go),
+// and says nothing. What takes long otherwise has an event: an image that is pulled, or
+// the warning of what it tries again.
+func forgotten(ctx context.Context, c *kubeapi.Client, pod *corev1.Pod) error {
+	events, err := eventsOf(ctx, c, "Pod", pod.Name)
+	if err != nil {
+		return nil // the API server may be away for a moment
+	}
+	pulls := 0
+	for _, e := range events {
+		switch {
+		case e.Type == corev1.EventTypeWarning:
+			return nil
+		case e.Reason == "Pulling":
+			pulls++
+		case e.Reason == "Pulled":
+			pulls--
+		}
+	}
+	if pulls > 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: the node started none of its containers, and nothing happens there: its sandbox was killed, or the kubelet is away", errLost)
 }
 
 // broken are reasons of a waiting container that do not pass by themselves.

@@ -88,6 +88,7 @@ func TestCluster(t *testing.T) {
 	t.Run("trial", func(t *testing.T) { testTrial(t, c) })
 	t.Run("archive", func(t *testing.T) { testArchive(t, c) })
 	t.Run("agent killed", func(t *testing.T) { testAgentKilled(t, c) })
+	t.Run("sandbox killed", func(t *testing.T) { testSandboxKilled(t, c) })
 	t.Run("server away", func(t *testing.T) { testServerAway(t, c) })
 	t.Run("killed", func(t *testing.T) { testKilled(t, c) })
 	t.Run("not started", func(t *testing.T) { testNotStarted(t, c) })
@@ -427,21 +428,91 @@ func begin(t *testing.T, c *cluster.Cluster) (passes func() *trial.Result) {
 	}
 }
 
+// A pod whose sandbox is killed between two of its containers is lost: of that one the kubelet
+// starts nothing more. What it was for is done in another one.
+func testSandboxKilled(t *testing.T, c *cluster.Cluster) {
+	kube.SetStillTime(t, 5*time.Second)
+	r := open(t, c, func(x *kube.Template) {
+		x.Spec.InitContainers = []corev1.Container{{Name: "wait", Image: appImage, Command: []string{"/bin/sh", "-c", "tail -f /dev/null; true"}}}
+	})
+	var lost []string
+	done := make(chan error, 1)
+	go func() {
+		var err error
+		lost, err = kube.Anew(t.Context(), func() error {
+			p, err := r.Start(t.Context(), runner.Spec{Args: []string{"/bin/sh", "-c", "exit 0"}, Limits: runner.Limits{MemoryBytes: 64 * mib}})
+			if err != nil {
+				return err
+			}
+			<-p.Done()
+			return p.Close()
+		})
+		done <- err
+	}()
+	first := release(t, c, "")
+	sandbox, err := c.Processes(first, "")
+	if err != nil || len(sandbox) != 1 {
+		t.Fatalf("processes of the sandbox: %v, %v", sandbox, err)
+	}
+	if err := syscall.Kill(sandbox[0], syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	release(t, c, first)
+	if err := <-done; err != nil || len(lost) != 1 || !strings.Contains(lost[0], "the node started none of its containers") {
+		t.Errorf("%q, %v", lost, err)
+	}
+}
+
+// release has the first container of a trial's pod, another one than that of a UID, come to
+// its end, and returns the pod's UID.
+func release(t *testing.T, c *cluster.Cluster, not string) (uid string) {
+	t.Helper()
+	var container string
+	polltest.UntilNil(t, func() error {
+		pods, err := trialPods(t, c)
+		for _, p := range pods {
+			for _, s := range p.AllStatuses() {
+				if p.Metadata.UID != not && s.Name == "wait" && s.State.Running != nil {
+					uid, container = p.Metadata.UID, kubeapi.ID(s.ContainerID)
+					return nil
+				}
+			}
+		}
+		return fmt.Errorf("no container waits in %d pods, %w", len(pods), err)
+	})
+	polltest.UntilNil(t, func() error {
+		waiting, err := c.Processes(uid, container)
+		for _, pid := range waiting {
+			if name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid)); string(name) == "tail\n" {
+				return syscall.Kill(pid, syscall.SIGKILL)
+			}
+		}
+		return fmt.Errorf("none of %v waits, %w", waiting, err)
+	})
+	noneLeft(t, c, uid, container)
+	return uid
+}
+
+func trialPods(t *testing.T, c *cluster.Cluster) ([]kubeapi.Pod, error) {
+	text, err := c.Run(t.Context(), "", "get", "pods", "-l", "dev.tare/role=trial", "-o", "json")
+	var pods kubeapi.List[kubeapi.Pod]
+	if err == nil {
+		err = json.Unmarshal([]byte(text), &pods)
+	}
+	return pods.Items, err
+}
+
 // runsJava waits until the trial's pod has a JVM, and returns its UID and its containers
 // by their names.
 func runsJava(t *testing.T, c *cluster.Cluster) (uid string, ids map[string]string) {
 	t.Helper()
 	polltest.UntilNil(t, func() error {
-		text, err := c.Run(t.Context(), "", "get", "pods", "-l", "dev.tare/role=trial", "-o", "json")
-		var pods kubeapi.List[kubeapi.Pod]
-		if err == nil {
-			err = json.Unmarshal([]byte(text), &pods)
+		pods, err := trialPods(t, c)
+		if err != nil || len(pods) != 1 {
+			return fmt.Errorf("%d pods, %w", len(pods), err)
 		}
-		if err != nil || len(pods.Items) != 1 {
-			return fmt.Errorf("%d pods, %w", len(pods.Items), err)
-		}
-		uid, ids = pods.Items[0].Metadata.UID, map[string]string{}
-		for _, status := range pods.Items[0].AllStatuses() {
+		uid, ids = pods[0].Metadata.UID, map[string]string{}
+		for _, status := range pods[0].AllStatuses() {
 			ids[status.Name] = kubeapi.ID(status.ContainerID)
 		}
 		jvm, err := c.Processes(uid, ids[kube.Application])

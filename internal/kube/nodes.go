@@ -26,7 +26,7 @@ func (r *Runner) Spread(ctx context.Context, nodes int) error {
 		for _, n := range all {
 			other.template.avoid = append(other.template.avoid, n.Name)
 		}
-		err := other.look(ctx)
+		_, err := Anew(ctx, func() error { return other.look(ctx) })
 		if errors.Is(err, ErrPod) && other.Node() == "" {
 			return fmt.Errorf("%w %d: trials may run on %s alone: give --parallel %d, or a --node-selector that more nodes have (%w)", ErrNodes, nodes, strings.Join(other.template.avoid, ", "), len(all), err)
 		}
@@ -49,7 +49,7 @@ func (r *Runner) look(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, p.close()) }()
-	return r.describe(ctx, p.client)
+	return orLost(ctx, r.describe(ctx, p.client))
 }
 
 // Nodes are those that trials run on.

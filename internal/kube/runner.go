@@ -10,7 +10,6 @@ import (
 	"io"
 	"io/fs"
 	"net/http"
-	"net/url"
 	"os"
 	"strings"
 	"sync"
@@ -316,28 +315,49 @@ func (p *inPod) close() error {
 	return p.runner.remove(jobPath(p.runner.client, p.job))
 }
 
-// errLost says that a pod was lost, or the way to it, through no doing of its trial.
+// errLost says that a pod was lost, or the way to it, through no doing of what ran there.
 var errLost = errors.New("the trial's pod was lost")
 
-// maxLost is how often a trial whose pod was lost is made anew.
+// maxLost is how often what a lost pod was for is done anew.
 const maxLost = 3
+
+// Anew does what needs a pod; where that is lost, once more in another one, up to maxLost
+// times. Lost says what became of the pods before.
+func Anew(ctx context.Context, do func() error) (lost []string, err error) {
+	for {
+		err = do()
+		if !errors.Is(err, errLost) || ctx.Err() != nil {
+			return lost, err
+		}
+		if len(lost) == maxLost {
+			return lost, fmt.Errorf("%w\n%d pods were lost, one after the other: see kubectl get events, and kubectl describe node", err, maxLost+1)
+		}
+		lost = append(lost, "it was made anew: "+strings.ReplaceAll(err.Error(), "\n", "; "))
+	}
+}
+
+// orLost takes an error of a call that the agent did not answer for a lost pod.
+func orLost(ctx context.Context, err error) error {
+	if unanswered(err) && !errors.Is(err, errLost) && ctx.Err() == nil {
+		return fmt.Errorf("%w: %w", errLost, err)
+	}
+	return err
+}
 
 // Trial makes a trial in a pod; where that is lost, in another one.
 func (r *Runner) Trial(ctx context.Context, s trial.Spec) (*trial.Result, error) {
 	if s.Inspect != nil {
 		return nil, errors.New("a trial in a cluster cannot be looked into")
 	}
-	var lost []string
-	for {
-		res, err := r.trialOnce(ctx, s)
-		if err == nil {
-			res.Warnings = append(res.Warnings, lost...)
-		}
-		if !errors.Is(err, errLost) || ctx.Err() != nil || len(lost) == maxLost {
-			return res, err
-		}
-		lost = append(lost, "it was made anew: "+strings.ReplaceAll(err.Error(), "\n", "; "))
+	var res *trial.Result
+	lost, err := Anew(ctx, func() (err error) {
+		res, err = r.trialOnce(ctx, s)
+		return err
+	})
+	if err == nil {
+		res.Warnings = append(res.Warnings, lost...)
 	}
+	return res, err
 }
 
 func (r *Runner) trialOnce(ctx context.Context, s trial.Spec) (res *trial.Result, err error) {
@@ -363,11 +383,8 @@ func (r *Runner) trialOnce(ctx context.Context, s trial.Spec) (res *trial.Result
 // trial makes the trial, whatever becomes of the connection meanwhile.
 func (p *inPod) trial(ctx context.Context, s trial.Spec, log io.Writer) (*trial.Result, error) {
 	t, err := p.client.BeginTrial(ctx, s)
-	if away := (*url.Error)(nil); errors.As(err, &away) {
-		return nil, fmt.Errorf("%w: %w", errLost, err)
-	}
 	if err != nil {
-		return nil, err
+		return nil, orLost(ctx, err)
 	}
 	var res *trial.Result
 	err = p.persist(ctx, t.Known, func() (err error) {
@@ -438,7 +455,8 @@ type discard struct{}
 func (discard) Write(p []byte) (int, error) { return len(p), nil }
 func (discard) Close() error                { return nil }
 
-// Start starts a process in a pod of its own.
+// Start starts a process in a pod of its own. The error is one that Anew knows where the
+// pod was lost.
 func (r *Runner) Start(ctx context.Context, s runner.Spec) (runner.Process, error) {
 	p, err := r.start(ctx, s)
 	if err != nil {
@@ -452,15 +470,16 @@ func (r *Runner) start(ctx context.Context, s runner.Spec) (*podProcess, error) 
 	if err != nil {
 		return nil, err
 	}
-	if err := r.describe(ctx, p.client); err != nil {
-		return nil, errors.Join(err, p.close())
+	err = r.describe(ctx, p.client)
+	if err == nil {
+		err = p.put(ctx, s.Cold.Files)
 	}
-	if err := p.put(ctx, s.Cold.Files); err != nil {
-		return nil, errors.Join(err, p.close())
+	var process runner.Process
+	if err == nil {
+		process, err = p.client.Start(ctx, s)
 	}
-	process, err := p.client.Start(ctx, s)
 	if err != nil {
-		return nil, errors.Join(err, p.close())
+		return nil, errors.Join(orLost(ctx, err), p.close())
 	}
 	return &podProcess{Process: process, pod: p}, nil
 }
@@ -486,9 +505,10 @@ type podProcess struct {
 	err  error
 }
 
-// Close ends the process and removes its pod.
+// Close ends the process and removes its pod. The error is one that Anew knows where the
+// pod was lost before: how the process ended is not known then.
 func (p *podProcess) Close() error {
-	err := p.Process.Close()
+	err := orLost(context.Background(), p.Process.Close())
 	p.once.Do(func() { p.err = p.pod.close() })
 	return errors.Join(err, p.err)
 }

@@ -97,7 +97,7 @@ func (c *Client) post(ctx context.Context, path string, body io.Reader, size int
 	}
 	defer resp.Body.Close()
 	why, _ := io.ReadAll(io.LimitReader(resp.Body, 1000))
-	return nil, fmt.Errorf("agent: %s: %s", resp.Status, linux.Printable(strings.TrimSpace(string(why))))
+	return nil, &remoteError{text: fmt.Sprintf("agent: %s: %s", resp.Status, linux.Printable(strings.TrimSpace(string(why))))}
 }
 
 // call makes a call.

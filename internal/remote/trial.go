@@ -255,11 +255,12 @@ type Trial struct {
 // Known tells what a client knows of the trial: it changes when there is news.
 func (t *Trial) Known() string { return fmt.Sprint(t.stage, t.log) }
 
-// BeginTrial has the agent begin a trial.
+// BeginTrial has the agent begin a trial. The error wraps ErrTrial where agents cannot make
+// it.
 func (c *Client) BeginTrial(ctx context.Context, s trial.Spec) (*Trial, error) {
 	in, err := requestOf(s)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w%w", ErrTrial, err)
 	}
 	id, err := call[string](ctx, c, "trial", in)
 	return &Trial{id: id}, err
