@@ -10,9 +10,9 @@ import (
 )
 
 // finder finds JVMs as they come. Looking at every process of a machine is dear:
-// one that is no JVM is looked at again after ever more rounds, for a shell may
-// yet become one (exec), or a program load one, and then only if its address space has
-// another size than before.
+// one that is no JVM is looked at again after ever more rounds once it is not young any
+// more, for a shell may yet become one (exec), or a program load one, and then only if its
+// address space has another size than before.
 type finder struct {
 	proc  linux.FS
 	round int
@@ -23,14 +23,20 @@ type finder struct {
 type other struct {
 	birth      linux.Birth
 	pages      int64
+	first      int // the round in which it was looked at first
 	next, step int // the round in which it is looked at again
 }
 
 // unread is the size of one that could not be looked at.
 const unread = -1
 
-// longestStep bounds for how many rounds a process is left alone.
-const longestStep = 64
+const (
+	// longestStep bounds for how many rounds a process is left alone.
+	longestStep = 64
+	// youth is for how many rounds a process is looked at in each: where many start at once,
+	// a shell needs that long to become a JVM.
+	youth = 10
+)
 
 func newFinder(proc linux.FS) *finder { return &finder{proc: proc, seen: map[int]*other{}} }
 
@@ -99,17 +105,19 @@ func (f *finder) leave(pid int, pages int64) {
 	}
 	o := f.seen[pid]
 	if o == nil || o.birth.StartTicks != birth.StartTicks {
-		o = &other{birth: birth, step: 1}
+		o = &other{birth: birth, first: f.round, step: 1}
 		f.seen[pid] = o
 	}
 	o.pages = pages
 	f.wait(o)
 }
 
-// wait leaves it alone for twice as many rounds as before.
+// wait leaves it alone for twice as many rounds as before, unless it is young.
 func (f *finder) wait(o *other) {
 	o.next = f.round + o.step
-	o.step = min(2*o.step, longestStep)
+	if f.round-o.first >= youth {
+		o.step = min(2*o.step, longestStep)
+	}
 }
 
 // findEvery is how long a new JVM may go unseen.
