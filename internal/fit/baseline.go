@@ -187,9 +187,15 @@ func (s *Search) beside(ctx context.Context, slow Trial) (*trial.Measured, error
 // for no lack of memory that shows: the machine may have slowed.
 func (t Trial) SlowAlone() bool { return t.AskedShare > 0 && !t.lacksMemory() }
 
-// FastBeside says that such a trial was fast enough beside a later baseline.
+// FastBeside says that such a trial keeps beside a later baseline what it missed before.
 func (t Trial) FastBeside(baseline Trial) bool {
-	return baseline.Passed && t.Speed() >= t.AskedShare*baseline.Speed()
+	switch {
+	case !baseline.Passed:
+		return false
+	case len(t.Missed) == 0: // one that a tare stored which did not keep them
+		return t.Speed() >= t.AskedShare*baseline.Speed()
+	}
+	return len(trial.SLO(t.Missed).Check(t.Measured, &baseline.Measured)) == 0
 }
 
 // findAsGiven finds about the smallest limit with nothing added, and how much

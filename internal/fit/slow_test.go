@@ -2,6 +2,7 @@ package fit
 
 import (
 	"testing"
+	"time"
 
 	"tare.dev/tare/internal/load"
 	"tare.dev/tare/internal/trial"
@@ -24,6 +25,16 @@ func TestSlowAlone(t *testing.T) {
 		if lacks.SlowAlone() {
 			t.Errorf("%s: no lack of memory", v)
 		}
+	}
+	byCost := slow
+	byCost.Missed, byCost.Measured.Cost = []trial.Clause{{Metric: trial.Cost, Op: "<=", Value: 1.1, Unit: trial.Ratio}}, 105*time.Millisecond
+	costing := func(cost time.Duration) Trial {
+		b := run(1000, trial.Passed)
+		b.Measured.Cost = cost
+		return b
+	}
+	if byCost.FastBeside(costing(90*time.Millisecond)) || !byCost.FastBeside(costing(100*time.Millisecond)) {
+		t.Error("what it missed is cost, and throughput decides")
 	}
 	absolute := slow
 	absolute.AskedShare = 0
