@@ -20,11 +20,19 @@ shopt -s inherit_errexit
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 PATH="$PATH:/usr/sbin:/sbin"
 
-readonly kib=128 size=6G folders='jdks jars services run-java-sh archives'
+readonly kib=128 size=16G folders='jdks jars services run-java-sh archives'
 export TARE_CACHE="${TARE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/tare}"
 image=$TARE_CACHE/disk.img disk=$TARE_CACHE/disk
 
 die() { printf 'usual-disk: error: %s\n' "$*" >&2; exit 1; }
+
+# grow makes an image that an earlier version made as large as it is now, and mends what
+# was cut off in it.
+grow() {
+	truncate -s ">$size" "$image"
+	e2fsck -fp "$image" >/dev/null || (($? == 1)) || die "$image is broken: remove it"
+	resize2fs "$image" &>/dev/null || die "cannot grow $image: remove it"
+}
 
 # attach mounts the image at $disk.
 attach() {
@@ -35,6 +43,7 @@ attach() {
 	fi
 	exec {lock}<"$image"
 	flock --nonblock "$lock" || die "$image is in use by another command"
+	grow
 	mkdir -p "$disk"
 	mount -o loop "$image" "$disk" || die "cannot mount $image: a loop device is needed"
 	local device

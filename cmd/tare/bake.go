@@ -30,6 +30,7 @@ type bakeOptions struct {
 	fitOptions
 	tag      string
 	fromFit  string
+	made     int64 // the fit that was made by this bake, 0 for none that is kept
 	base     string
 	runs     int
 	launcher string
@@ -168,6 +169,19 @@ func tellElsewhere(cmd *cobra.Command, o *bakeOptions) error {
 }
 
 func runBake(cmd *cobra.Command, o *bakeOptions, args []string) error {
+	return o.keepsFit(o.bake(cmd, args))
+}
+
+// keepsFit tells of the fit that was made before something else failed.
+func (o *bakeOptions) keepsFit(err error) error {
+	if unproven := (*UnprovenError)(nil); err == nil || o.made == 0 || errors.As(err, &unproven) {
+		return err
+	}
+	return fmt.Errorf("%w\nthe fit is kept: go on with --from-fit %d", err, o.made)
+}
+
+// bake makes the image.
+func (o *bakeOptions) bake(cmd *cobra.Command, args []string) error {
 	ctx, stderr := cmd.Context(), cmd.ErrOrStderr()
 	launcher, err := findLauncher(o.launcher)
 	if err != nil {
@@ -372,6 +386,9 @@ func (o *bakeOptions) fitted(cmd *cobra.Command, args []string) (report.FitJSON,
 	withoutJSON := o.fitOptions
 	withoutJSON.json = false
 	r, err := runFit(cmd.Context(), io.Discard, cmd.ErrOrStderr(), args, withoutJSON, h)
+	if err == nil && h != nil {
+		o.made = h.run.ID()
+	}
 	if err := errors.Join(err, h.close()); err != nil {
 		return report.FitJSON{}, nil, err
 	}

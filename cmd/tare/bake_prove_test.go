@@ -1,6 +1,8 @@
 package main
 
 import (
+	"errors"
+	"strings"
 	"testing"
 
 	"tare.dev/tare/internal/fit"
@@ -35,5 +37,27 @@ func TestSlowRunsThatAreBorne(t *testing.T) {
 		if got := e.bears(); got != c.want {
 			t.Errorf("%s: %t, want %t", name, got, c.want)
 		}
+	}
+}
+
+// What fails after the fit tells how to go on from it; a proof that failed says to fit anew.
+func TestBakeKeepsFit(t *testing.T) {
+	full := &exitError{exitTarget, errors.New("no space left on device")}
+	for name, c := range map[string]struct {
+		err  error
+		made int64
+		want bool
+	}{
+		"after a fit":   {full, 12, true},
+		"before it":     {full, 0, false},
+		"no fresh runs": {proofError(&UnprovenError{Run: 1, Runs: 2}), 12, false},
+	} {
+		got := (&bakeOptions{made: c.made}).keepsFit(c.err)
+		if strings.HasSuffix(got.Error(), "go on with --from-fit 12") != c.want || exitCode(t.Context(), got) != exitCode(t.Context(), c.err) {
+			t.Errorf("%s: %v, exit code %d", name, got, exitCode(t.Context(), got))
+		}
+	}
+	if err := (&bakeOptions{made: 12}).keepsFit(nil); err != nil {
+		t.Error(err)
 	}
 }

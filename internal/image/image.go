@@ -44,7 +44,7 @@ func FromEngine(ctx context.Context, e *docker.Engine, name string) (*Image, err
 	}
 	_, err = io.Copy(f, saved)
 	if err := errors.Join(err, f.Close()); err != nil {
-		return nil, errors.Join(fmt.Errorf("image %.100q: %w", name, err), os.Remove(f.Name()))
+		return nil, errors.Join(fmt.Errorf("image %.100q: %w: TMPDIR names the folder of the file", name, err), os.Remove(f.Name()))
 	}
 	i, err := FromArchive(f.Name())
 	if err != nil {
