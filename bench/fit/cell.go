@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"tare.dev/tare/bench/applications"
 	"tare.dev/tare/internal/fit"
 	"tare.dev/tare/internal/jvmopts"
 	"tare.dev/tare/internal/load"
@@ -50,78 +51,53 @@ func parseCell(name string) (cell, error) {
 		return cell{}, fmt.Errorf("cell %q: %q are no processors such as 0.5", name, words[2])
 	}
 	c := cell{words[0], words[1], cpus, noisy}
-	if _, ok := services[c.Service]; !ok {
+	if _, ok := loads[c.Service]; !ok {
 		return c, fmt.Errorf("cell %q: no such service: %s", name, c.Service)
 	}
 	return c, nil
 }
 
-// service is an application to fit.
-type service struct {
-	// jar is its jar, below the tree for one of tare's own, else in the cache.
-	jar string
-	own bool
-	// options go before -jar, and args after the jar; "{port}" becomes a port.
-	args []string
-	// ready and targets are below the port.
-	ready       string
-	targets     []string
+// loading is the load of an application.
+type loading struct {
 	concurrency int
 	// warmup and duration are of the load of the first baseline; all trials of the
 	// cell do as many requests.
 	warmup, duration time.Duration
 }
 
-var services = map[string]service{
-	"sysinfo": {jar: "bin/sysinfo.jar", own: true, args: []string{"--port", "{port}", "--log-level", "error"},
-		ready: "/health", targets: []string{"/sys-summary", "/sys-stat", "PUT /sys-stat"}, concurrency: 8, warmup: 3 * time.Second, duration: 6 * time.Second},
-	"shop": {jar: "services/shop.jar", args: []string{"--server.port={port}"},
-		ready: "/health", targets: []string{"/products?page=2", "/products/7", "/products?name=1"}, concurrency: 32, warmup: 5 * time.Second, duration: 10 * time.Second},
-	"camel": {jar: "services/camel-current.jar", args: []string{"--server.port={port}"},
-		ready: "/order", targets: []string{"/health", "/order"}, concurrency: 32, warmup: 5 * time.Second, duration: 10 * time.Second},
-	"wiremock": {jar: "jars/wiremock-standalone-3.13.1.jar",
-		args:  []string{"--port", "{port}", "--bind-address", "127.0.0.1", "--no-request-journal", "--root-dir", "bench/peers/wiremock"},
-		ready: "/__admin/mappings", targets: []string{"/hello/world", "/__admin/mappings"}, concurrency: 8, warmup: 3 * time.Second, duration: 6 * time.Second},
-}
+var (
+	light = loading{8, 3 * time.Second, 6 * time.Second}
+	heavy = loading{32, 5 * time.Second, 10 * time.Second}
+	// loads are those of the applications, by their names in cells.
+	loads = map[string]loading{"sysinfo": light, "wiremock": light, "shop": heavy, "camel": heavy, "keycloak": heavy}
+)
 
 const ampleBytes = 2048 * mib
 
 // config is a fit of the cell as tare fit makes it by its defaults, but for the load
 // that the service has here.
 func (c cell) config(ctx context.Context, cache string, port int) (fit.Config, error) {
-	s := services[c.Service]
-	jar := filepath.Join(cache, s.jar)
-	if s.own {
-		jar = s.jar
+	app, place := applications.Named(c.Service)[0], applications.Place{JDK: c.JDK, Cache: cache, Port: port, Second: port + 1}
+	for _, jar := range app.Jars(place) {
+		if _, err := os.Stat(jar); err != nil {
+			return fit.Config{}, fmt.Errorf("jar of %s: %w: make build, scripts/bench-jars.sh or scripts/bench-services.sh makes it", c.Service, err)
+		}
 	}
-	if _, err := os.Stat(jar); err != nil {
-		return fit.Config{}, fmt.Errorf("jar of %s: %w: make build, scripts/bench-jars.sh or scripts/bench-services.sh makes it", c.Service, err)
-	}
-	args := []string{filepath.Join(cache, "jdks", c.JDK, "bin", "java"), "-jar", jar}
-	for _, a := range s.args {
-		args = append(args, strings.ReplaceAll(a, "{port}", strconv.Itoa(port)))
-	}
-	base := "http://127.0.0.1:" + strconv.Itoa(port)
-	conf := fit.Config{CPUs: c.CPUs, ReadyTimeout: trial.DefaultReadyTimeout, Warmup: s.warmup, Duration: s.duration, Weigh: true, AmpleBytes: ampleBytes,
+	args := append([]string{filepath.Join(cache, "jdks", c.JDK, "bin", "java")}, app.Command(place)...)
+	l := loads[c.Service]
+	conf := fit.Config{CPUs: c.CPUs, ReadyTimeout: trial.DefaultReadyTimeout, Warmup: l.warmup, Duration: l.duration, Weigh: true, AmpleBytes: ampleBytes,
 		Levers: fit.Levers, Terms: defaultTerms(), Env: runner.Environ(os.Environ(), nil)}
+	var targets []load.Target
 	var errs [5]error
 	conf.Dir, errs[0] = os.Getwd()
 	conf.Command, errs[1] = jvmopts.Parse(args)
 	conf.Java, errs[2] = runner.FindJava(ctx, args[0])
-	conf.Ready, errs[3] = trial.ParseReady(base + s.ready)
+	conf.Ready, targets, errs[3] = app.Loading(place)
 	conf.SLO, errs[4] = trial.ParseSLO(trial.DefaultSLO)
 	if err := errors.Join(errs[:]...); err != nil {
 		return conf, fmt.Errorf("cell %s: %w", c, err)
 	}
-	var targets []load.Target
-	for _, t := range s.targets {
-		method, path, ok := strings.Cut(t, " ")
-		if !ok {
-			method, path = "GET", t
-		}
-		targets = append(targets, load.Target{Method: method, URL: base + path})
-	}
-	conf.Load = fit.NewLoad(load.HTTP{Plan: load.Plan{Targets: targets, Concurrency: s.concurrency, Timeout: load.RequestTimeout}})
+	conf.Load = fit.NewLoad(load.HTTP{Plan: load.Plan{Targets: targets, Concurrency: l.concurrency, Timeout: load.RequestTimeout}})
 	var err error
 	if conf.Given, err = given(conf.Java.Version, args[1:]); err != nil {
 		return conf, fmt.Errorf("cell %s: %w", c, err)

@@ -44,7 +44,7 @@ type bench struct {
 }
 
 // allCells are those of the figure, in the order in which they are recorded.
-var allCells = cellsOf([]string{"sysinfo", "shop", "wiremock", "camel"}, []string{"25", "17"})
+var allCells = cellsOf([]string{"sysinfo", "shop", "wiremock", "camel", "keycloak"}, []string{"25", "17"})
 
 func cellsOf(names, jdks []string) []cell {
 	var out []cell

@@ -264,5 +264,5 @@ func missing(all []figures) string {
 	if len(names) == 0 {
 		return ""
 	}
-	return "## Not measured\n\nNo bank yet of " + strings.Join(names, ", ") + ", and none of Keycloak. `make bench-fit-record RECORD='-cells " + names[0] + " -for 2h'` goes on.\n"
+	return "## Not measured\n\nNo bank yet of " + strings.Join(names, ", ") + ". `make bench-fit-record RECORD='-cells " + names[0] + " -for 2h'` goes on.\n"
 }

@@ -2,11 +2,8 @@ package main
 
 import (
 	"fmt"
-	"path/filepath"
-	"strconv"
 
-	"tare.dev/tare/internal/load"
-	"tare.dev/tare/internal/trial"
+	"tare.dev/tare/bench/applications"
 )
 
 const (
@@ -15,153 +12,17 @@ const (
 	concurrency = 16
 )
 
-// place is where an application finds what it needs.
-type place struct {
-	jdk   string // the major version
-	cache string
-	port  int
-	// second is another, for what an application serves beside.
-	second int
-}
+// measured are the applications of this bench.
+var measured = applications.Named("sysinfo", "WireMock", "Camel", "Keycloak")
 
-// application is what is run in containers.
-type application struct {
-	name string
-	// is says in Markdown what it is, and what is asked of it.
-	is string
-	// command follows the JVM's options.
-	command func(place) []string
-	// jars hold its classes, for the ways that count them.
-	jars func(place) []string
-	// ready and targets are below the port.
-	ready   string
-	targets []string
-	// onSecond says that ready is at the second port.
-	onSecond bool
-	// jdk8 says that there is a version for JDK 8.
-	jdk8 bool
-}
+func runsOn(a applications.Application, s shape) bool { return s.jdk != "8" || a.JDK8 }
 
-func (a application) runsOn(s shape) bool { return s.jdk != "8" || a.jdk8 }
-
-var applications = []application{
-	{
-		name: "sysinfo", jdk8: true,
-		is: "the demo service, `/sys-summary`, `/sys-stat`, `PUT /sys-stat` in turn",
-		command: func(p place) []string {
-			return []string{"-jar", sysinfoJar(p), "--port", strconv.Itoa(p.port), "--log-level", "error"}
-		},
-		jars:  func(p place) []string { return []string{sysinfoJar(p)} },
-		ready: "/health", targets: []string{"/sys-summary", "/sys-stat", "PUT /sys-stat"},
-	},
-	{
-		name: "WireMock", jdk8: true,
-		is: "WireMock 3.13.1 (on JDK 8 2.35.2), a stub and `/__admin/mappings` in turn",
-		command: func(p place) []string {
-			return []string{"-jar", wireMockJar(p), "--port", strconv.Itoa(p.port), "--bind-address", "127.0.0.1", "--no-request-journal",
-				"--root-dir", filepath.Join("bench", "peers", "wiremock")}
-		},
-		jars:  func(p place) []string { return []string{wireMockJar(p)} },
-		ready: "/__admin/mappings", targets: []string{"/hello/world", "/__admin/mappings"},
-	},
-	{
-		name: "Camel", jdk8: true,
-		is: "the Spring Boot and Camel service of bench/services (current versions; on JDK 8 the last ones for it), `/health` and `/order` in turn",
-		command: func(p place) []string {
-			return []string{"-jar", camelJar(p), "--server.port=" + strconv.Itoa(p.port)}
-		},
-		jars: func(p place) []string { return []string{camelJar(p)} },
-		// Tomcat answers before Camel's routes are there.
-		ready: "/order", targets: []string{"/health", "/order"},
-	},
-	{
-		name: "Keycloak",
-		is:   "Keycloak 26.4.7, built for start with a database in memory, `/realms/master` and its `.well-known/openid-configuration` in turn",
-		command: func(p place) []string {
-			home := keycloakHome(p)
-			return []string{"-Dkc.home.dir=" + home, "-Djava.util.logging.manager=org.jboss.logmanager.LogManager",
-				"-Djava.util.concurrent.ForkJoinPool.common.threadFactory=io.quarkus.bootstrap.forkjoin.QuarkusForkJoinWorkerThreadFactory",
-				"-Dpicocli.disable.closures=true", "-cp", filepath.Join(home, "lib", "quarkus-run.jar"),
-				"io.quarkus.bootstrap.runner.QuarkusEntryPoint", "start", "--optimized", "--http-enabled=true", "--hostname-strict=false",
-				"--http-host=127.0.0.1", "--http-port=" + strconv.Itoa(p.port), "--http-management-port=" + strconv.Itoa(p.second), "--cache=local"}
-		},
-		jars: func(p place) []string {
-			jars, _ := filepath.Glob(filepath.Join(keycloakHome(p), "lib", "lib", "*", "*.jar")) // the pattern is a valid one
-			return jars
-		},
-		ready: "/health/ready", onSecond: true, targets: []string{"/realms/master", "/realms/master/.well-known/openid-configuration"},
-	},
-}
-
-func sysinfoJar(place) string { return filepath.Join("bin", "sysinfo.jar") }
-
-func wireMockJar(p place) string {
-	if p.jdk == "8" {
-		return filepath.Join(p.cache, "jars", "wiremock-jre8-standalone-2.35.2.jar")
-	}
-	return filepath.Join(p.cache, "jars", "wiremock-standalone-3.13.1.jar")
-}
-
-func camelJar(p place) string {
-	if p.jdk == "8" {
-		return filepath.Join(p.cache, "services", "camel-java8.jar")
-	}
-	return filepath.Join(p.cache, "services", "camel-current.jar")
-}
-
-func keycloakHome(p place) string { return filepath.Join(p.cache, "services", "keycloak-26.4.7") }
-
-func appNames(all []application) []string {
+func appNames(all []applications.Application) []string {
 	var names []string
 	for _, a := range all {
-		names = append(names, a.name)
+		names = append(names, a.Name)
 	}
 	return names
-}
-
-// readyURL and loadURLs are as the flags of tare fit take them.
-func (a application) readyURL(p place) string {
-	if a.onSecond {
-		return at(p.second, a.ready)
-	}
-	return at(p.port, a.ready)
-}
-
-func (a application) loadURLs(p place) []string {
-	var out []string
-	for _, t := range a.targets {
-		out = append(out, at(p.port, t))
-	}
-	return out
-}
-
-// at is "[METHOD ]URL" for "[METHOD ]/PATH".
-func at(port int, path string) string {
-	method := ""
-	for i, c := range path {
-		if c == '/' {
-			method, path = path[:i], path[i:]
-			break
-		}
-	}
-	return fmt.Sprintf("%shttp://127.0.0.1:%d%s", method, port, path)
-}
-
-// loading is the trial's part of readyURL and loadURLs.
-func (a application) loading(p place) (trial.Ready, []load.Target, error) {
-	ready, err := trial.ParseReady(a.readyURL(p))
-	if err != nil {
-		return ready, nil, err
-	}
-	var targets []load.Target
-	for _, u := range a.loadURLs(p) {
-		t, err := load.ParseTarget(u)
-		if err != nil {
-			return ready, nil, err
-		}
-		targets = append(targets, t)
-	}
-	return ready, targets, nil
 }
 
 // shape is a JDK, and the processors that it has or sees.
@@ -220,8 +81,8 @@ type cell struct {
 	Shape string `json:"shape"`
 }
 
-func (b *bench) app(c cell) application {
-	return named(b.apps, c.App, func(a application) string { return a.name })
+func (b *bench) app(c cell) applications.Application {
+	return named(b.apps, c.App, func(a applications.Application) string { return a.Name })
 }
 
 func (b *bench) shape(c cell) shape {

@@ -18,6 +18,7 @@ import (
 	"syscall"
 	"time"
 
+	"tare.dev/tare/bench/applications"
 	"tare.dev/tare/bench/ways"
 	"tare.dev/tare/internal/records"
 	"tare.dev/tare/internal/runner"
@@ -34,7 +35,7 @@ const usualLoad = 10 * time.Second
 
 type bench struct {
 	cache         string
-	apps          []application
+	apps          []applications.Application
 	shapes        []shape
 	ways, all     []ways.Way
 	tare          bool // it comes last
@@ -60,7 +61,7 @@ type bench struct {
 func main() {
 	b := &bench{log: os.Stderr}
 	flag.StringVar(&b.cache, "cache", os.Getenv("TARE_CACHE"), "folder that holds jdks, jars and services")
-	apps := flag.String("apps", strings.Join(appNames(applications), ","), "applications, in this order")
+	apps := flag.String("apps", strings.Join(appNames(measured), ","), "applications, in this order")
 	shapes := flag.String("shapes", strings.Join(shapeNames(allShapes), ","), "JDKs and processors, in this order: 25x1 is JDK 25 on one, 8s72 is JDK 8 that sees 72")
 	names := flag.String("ways", strings.Join(append(ways.Names(ways.All("")), wayTare), ","), "ways to choose the options")
 	short := flag.Bool("short", false, "only the first applications (sysinfo, WireMock, Camel), on one processor")
@@ -153,7 +154,7 @@ func (b *bench) check() error {
 func (b *bench) choose(script, apps, shapes, names string) error {
 	b.all = ways.All(script)
 	var errs [3]error
-	b.apps, errs[0] = pick(applications, apps, func(a application) string { return a.name })
+	b.apps, errs[0] = pick(measured, apps, func(a applications.Application) string { return a.Name })
 	b.shapes, errs[1] = pick(allShapes, shapes, func(s shape) string { return s.name })
 	asked := strings.Split(names, ",")
 	b.tare = slices.Contains(asked, wayTare)
@@ -164,7 +165,7 @@ func (b *bench) choose(script, apps, shapes, names string) error {
 // whole is for the report of all applications, shapes and ways.
 func (b *bench) whole() *bench {
 	w := *b
-	w.apps, w.shapes, w.ways = applications, allShapes, b.all
+	w.apps, w.shapes, w.ways = measured, allShapes, b.all
 	return &w
 }
 

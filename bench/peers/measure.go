@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"tare.dev/tare/bench/applications"
 	"tare.dev/tare/bench/ways"
 	"tare.dev/tare/internal/fit"
 	"tare.dev/tare/internal/jarfile"
@@ -33,7 +34,7 @@ const (
 type measurer struct {
 	*bench
 	cell  cell
-	app   application
+	app   applications.Application
 	shape shape
 	java  fit.Java
 	// classes are the application's.
@@ -47,7 +48,7 @@ func (b *bench) newMeasurer(ctx context.Context, c cell) (*measurer, error) {
 		return nil, err
 	}
 	b.forget(c, m.java.Build)
-	jars := m.app.jars(place{jdk: m.shape.jdk, cache: b.cache})
+	jars := m.app.Jars(applications.Place{JDK: m.shape.jdk, Cache: b.cache})
 	if len(jars) == 0 {
 		return nil, errors.New("its jars are missing: run scripts/bench-services.sh")
 	}
@@ -126,8 +127,8 @@ func (m *measurer) spec(a attempt) (trial.Spec, error) {
 	if err != nil {
 		return trial.Spec{}, err
 	}
-	p := place{jdk: m.shape.jdk, cache: m.cache, port: ports[0], second: ports[1]}
-	ready, targets, err := m.app.loading(p)
+	p := applications.Place{JDK: m.shape.jdk, Cache: m.cache, Port: ports[0], Second: ports[1]}
+	ready, targets, err := m.app.Loading(p)
 	if err != nil {
 		return trial.Spec{}, err
 	}
@@ -135,7 +136,7 @@ func (m *measurer) spec(a attempt) (trial.Spec, error) {
 	if err != nil {
 		return trial.Spec{}, err
 	}
-	command := m.app.command(p)
+	command := m.app.Command(p)
 	if i := slices.Index(command, "-jar"); a.jar != "" && i >= 0 {
 		command[i+1] = a.jar
 	}

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"tare.dev/tare/bench/applications"
 	"tare.dev/tare/bench/ways"
 	"tare.dev/tare/internal/fit"
 	"tare.dev/tare/internal/records"
@@ -102,7 +103,7 @@ func open(t *testing.T, b *bench) {
 // testBench has one application on one JDK.
 func testBench(t *testing.T) *bench {
 	b := &bench{load: 10 * time.Second, confirmations: 3, warm: 1, plan: "p", state: filepath.Join(t.TempDir(), "s.jsonl"), ways: ways.All(""),
-		apps: applications[:1], shapes: allShapes[:1]}
+		apps: measured[:1], shapes: allShapes[:1]}
 	open(t, b)
 	return b
 }
@@ -192,7 +193,7 @@ func TestText(t *testing.T) {
 		t.Errorf("goals are judged without some ways:\n%s", text)
 	}
 	again.ways = b.ways
-	again.apps = applications[:2]
+	again.apps = measured[:2]
 	if text := again.text(); !strings.Contains(text, "Over 1 of 2 applications") || !strings.Contains(text, "in pairs: 1.10; goal at least 1.00: so far") || !strings.Contains(text, "goal at most 0.50: not reached") {
 		t.Errorf("a goal is reached without an application:\n%s", text)
 	}
@@ -315,13 +316,7 @@ func TestFitted(t *testing.T) {
 	}
 }
 
-func TestAt(t *testing.T) {
-	if got := at(80, "/a/b"); got != "http://127.0.0.1:80/a/b" {
-		t.Error(got)
-	}
-	if got := at(80, "PUT /a"); got != "PUT http://127.0.0.1:80/a" {
-		t.Error(got)
-	}
+func TestGeometric(t *testing.T) {
 	if got := geometric([]float64{0.5, 2}); math.Abs(got-1) > 1e-12 {
 		t.Error(got)
 	}
@@ -372,14 +367,14 @@ func TestRemake(t *testing.T) {
 		{"17x1", "app.jsa", "-XX:SharedArchiveFile="},
 		{"25x1", "app.aot", "-XX:AOTCache="},
 	} {
-		b := &bench{apps: applications, shapes: allShapes, cache: t.TempDir(), load: time.Second, log: t.Output()}
+		b := &bench{apps: measured, shapes: allShapes, cache: t.TempDir(), load: time.Second, log: t.Output()}
 		if err := b.openRunner(); err != nil {
 			t.Fatal(err)
 		}
 		m := &measurer{bench: b, cell: cell{"sysinfo", c.shape}}
 		m.app, m.shape = b.app(m.cell), b.shape(m.cell)
-		m.app.command = func(p place) []string {
-			return []string{"-jar", sysinfo, "--port", strconv.Itoa(p.port), "--log-level", "error"}
+		m.app.Command = func(p applications.Place) []string {
+			return []string{"-jar", sysinfo, "--port", strconv.Itoa(p.Port), "--log-level", "error"}
 		}
 		major, err := strconv.Atoi(m.shape.jdk)
 		if err != nil {

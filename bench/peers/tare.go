@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"tare.dev/tare/bench/applications"
 	"tare.dev/tare/bench/ways"
 	"tare.dev/tare/internal/bootjar"
 	"tare.dev/tare/internal/fit"
@@ -132,7 +133,7 @@ func (m *measurer) lacks(found record) bool {
 // come before it.
 func (m *measurer) remake(ctx context.Context, found record) error {
 	if gone(found.Jar) {
-		jars := m.app.jars(place{jdk: m.shape.jdk, cache: m.cache})
+		jars := m.app.Jars(applications.Place{JDK: m.shape.jdk, Cache: m.cache})
 		if _, err := bootjar.Extract(jars[0], filepath.Dir(found.Jar)); err != nil {
 			return err
 		}
@@ -237,17 +238,17 @@ func (m *measurer) fit(ctx context.Context, slo string) (*record, error) {
 // not there, is left out: tare takes it for the user's own and leaves it alone.
 func (m *measurer) fitArgs(store string) []string {
 	port := firstPort + 2*int(sum(m.cell.App+m.cell.Shape)%portPairs)
-	p := place{jdk: m.shape.jdk, cache: m.cache, port: port, second: port + 1}
+	p := applications.Place{JDK: m.shape.jdk, Cache: m.cache, Port: port, Second: port + 1}
 	args := []string{"fit", "--json", "--store", store, "--slo", fmt.Sprintf("%s throughput>=%gx", noErrors, m.share), "--ample", strconv.Itoa(ampleBytes/mib) + "m",
 		"--concurrency", strconv.Itoa(concurrency), "--warmup", "0s", "--duration", m.load.String(), "--ready-timeout", readyTimeout.String(),
-		"--ready", m.app.readyURL(p)}
+		"--ready", m.app.ReadyURL(p)}
 	if m.shape.cpus > 0 {
 		args = append(args, "--cpus", strconv.FormatFloat(m.shape.cpus, 'g', -1, 64))
 	}
-	for _, u := range m.app.loadURLs(p) {
+	for _, u := range m.app.LoadURLs(p) {
 		args = append(args, "--load", u)
 	}
-	return slices.Concat(args, []string{"--", m.java.Path}, m.shape.options(), m.app.command(p))
+	return slices.Concat(args, []string{"--", m.java.Path}, m.shape.options(), m.app.Command(p))
 }
 
 const (

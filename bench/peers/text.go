@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"tare.dev/tare/bench/applications"
 	"tare.dev/tare/bench/ways"
 	"tare.dev/tare/internal/testkit/results"
 )
@@ -56,7 +57,7 @@ func (b *bench) method(t *strings.Builder) {
 		"Ways are measured one after the other, and hours apart where one was measured anew; the machine's own speed differs between hours. So the last column compares the rates of trials that were made in turn, with tare's and with the best other's options, each at its limit, and says which of them failed.\n\n",
 		b.load, concurrency, b.share, ampleBytes/mib, baselines, b.confirmations, b.noise(), b.warmup)
 	for _, a := range b.apps {
-		fmt.Fprintf(t, "- **%s**: %s\n", a.name, a.is)
+		fmt.Fprintf(t, "- **%s**: %s\n", a.Name, a.Is)
 	}
 	t.WriteString("\n")
 	for _, w := range b.ways {
@@ -91,7 +92,7 @@ func (b *bench) noise() string {
 
 // measured says that there is something to tell of a shape.
 func (b *bench) measured(s shape) bool {
-	return slices.ContainsFunc(b.apps, func(a application) bool { return b.best(cell{a.name, s.name}) != nil })
+	return slices.ContainsFunc(b.apps, func(a applications.Application) bool { return b.best(cell{a.Name, s.name}) != nil })
 }
 
 // judgedBy are the ways that the goals of a shape are about: where processors are
@@ -109,7 +110,7 @@ func (b *bench) shapeText(t *strings.Builder, s shape) {
 	t.WriteString("| application | way | smallest limit MiB | of the best other's | req/s | warm req/s | ready s | trials | minutes | req/s beside the best other's |\n|---|---|---|---|---|---|---|---|---|---|\n")
 	var all compared
 	for _, a := range b.apps {
-		c := cell{a.name, s.name}
+		c := cell{a.Name, s.name}
 		best := b.best(c)
 		for _, way := range append(ways.Names(b.ways), wayTare) {
 			if r := b.found(c, way); r != nil {
@@ -198,9 +199,9 @@ func (b *bench) goalsText(t *strings.Builder, s shape, all compared) {
 func (b *bench) warmSumText(t *strings.Builder, s shape) {
 	var tare, others []record
 	for _, a := range b.apps {
-		tare = append(tare, b.of(cell{a.name, s.name}, wayTare, warming)...)
+		tare = append(tare, b.of(cell{a.Name, s.name}, wayTare, warming)...)
 		for _, w := range b.ways {
-			others = append(others, b.of(cell{a.name, s.name}, w.Name, warming)...)
+			others = append(others, b.of(cell{a.Name, s.name}, w.Name, warming)...)
 		}
 	}
 	if len(tare) > 0 && len(others) > 0 {
@@ -251,7 +252,7 @@ func (b *bench) besideText(c cell, best record) string {
 func (b *bench) countOn(s shape) int {
 	n := 0
 	for _, a := range b.apps {
-		if a.runsOn(s) {
+		if runsOn(a, s) {
 			n++
 		}
 	}
@@ -468,8 +469,8 @@ func (b *bench) cells() []cell {
 	var out []cell
 	for _, s := range b.shapes {
 		for _, a := range b.apps {
-			if a.runsOn(s) {
-				out = append(out, cell{a.name, s.name})
+			if runsOn(a, s) {
+				out = append(out, cell{a.Name, s.name})
 			}
 		}
 	}
