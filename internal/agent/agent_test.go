@@ -173,8 +173,10 @@ func TestExecIsFound(t *testing.T) {
 func TestYoungIsFoundSoon(t *testing.T) {
 	m := newMachine(t)
 	m.process(8, 100, "/bin/sh")
+	m.file("8/statm", "500 100 50 8 0 60 0\n")
 	m.pass(17 * time.Second)
 	m.process(8, 100, libjvm)
+	m.file("8/statm", "500000 9000 50 8 0 60 0\n")
 	m.pass(3 * time.Second)
 	if got := m.kinds(m.id(8, 100)); len(got) == 0 || got[0] != "start" {
 		t.Errorf("%v", got)
@@ -193,7 +195,7 @@ func TestOthersAreLeftAlone(t *testing.T) {
 		}
 		m.pass(2 * time.Second)
 	}
-	if looks < 5 || looks > 40 {
+	if looks < 5 || looks > 30 {
 		t.Errorf("%d looks in 1000 rounds", looks)
 	}
 }

@@ -10,9 +10,9 @@ import (
 )
 
 // finder finds JVMs as they come. Looking at every process of a machine is dear:
-// one that is no JVM is looked at again after ever more rounds once it is not young any
-// more, for a shell may yet become one (exec), or a program load one, and then only if its
-// address space has another size than before.
+// one that is no JVM is looked at again after ever more rounds, for a shell may
+// yet become one (exec), or a program load one, and then only if its address space has
+// another size than before. A young one is looked at as soon as that has grown as by a JVM.
 type finder struct {
 	proc  linux.FS
 	round int
@@ -33,9 +33,12 @@ const unread = -1
 const (
 	// longestStep bounds for how many rounds a process is left alone.
 	longestStep = 64
-	// youth is for how many rounds a process is looked at in each: where many start at once,
-	// a shell needs that long to become a JVM.
+	// youth is for how many rounds the size of a process is read in each: where many start
+	// at once, a shell needs that long to become a JVM.
 	youth = 10
+	// grown is by how many pages at least a JVM makes an address space larger: its class
+	// space alone reserves more.
+	grown = 32 << 20 / 4096
 )
 
 func newFinder(proc linux.FS) *finder { return &finder{proc: proc, seen: map[int]*other{}} }
@@ -93,7 +96,14 @@ func (f *finder) forget(pids []int) {
 // due says whether a process is to be looked at in this round.
 func (f *finder) due(pid int) bool {
 	o := f.seen[pid]
-	return o == nil || f.round >= o.next
+	if o == nil || f.round >= o.next {
+		return true
+	}
+	if f.round-o.first >= youth || o.pages == unread {
+		return false
+	}
+	pages, err := f.proc.Pages(pid)
+	return err == nil && pages-o.pages >= grown
 }
 
 // leave leaves a process alone for some rounds.
@@ -112,12 +122,10 @@ func (f *finder) leave(pid int, pages int64) {
 	f.wait(o)
 }
 
-// wait leaves it alone for twice as many rounds as before, unless it is young.
+// wait leaves it alone for twice as many rounds as before.
 func (f *finder) wait(o *other) {
 	o.next = f.round + o.step
-	if f.round-o.first >= youth {
-		o.step = min(2*o.step, longestStep)
-	}
+	o.step = min(2*o.step, longestStep)
 }
 
 // findEvery is how long a new JVM may go unseen.
