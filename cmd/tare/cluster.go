@@ -17,6 +17,8 @@ import (
 type cluster struct {
 	kubeapi.Options
 	container, agents string
+	// ephemeral is tare's image where the pod is looked at from a container of its own.
+	ephemeral string
 }
 
 func (c *cluster) flags(cmd *cobra.Command) {
@@ -37,6 +39,10 @@ func (c *cluster) agentFlag(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&c.agents, "agents", "tare", "`namespace` of tare's agents")
 }
 
+func (c *cluster) ephemeralFlag(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&c.ephemeral, "ephemeral", "", "tare's `image`, such as registry.example/tare:1: ask no agent, and start it as an ephemeral container of the pod")
+}
+
 func (c *cluster) client() (*kubeapi.Client, error) {
 	client, err := kubeapi.Open(c.Options)
 	if err != nil {
@@ -52,7 +58,7 @@ func (c *cluster) fleet(ctx context.Context, client *kubeapi.Client) (*nodes.Fle
 		return nil, clusterError(ctx, client, err, nodes.Rights(c.agents)...)
 	}
 	if errors.Is(err, nodes.ErrNoAgent) {
-		return nil, &exitError{exitTarget, fmt.Errorf("%w\nname the namespace of the agents with --agents, or install them: docs/kubernetes-agent.md", err)}
+		return nil, &exitError{exitTarget, fmt.Errorf("%w\nname the namespace of the agents with --agents, install them (docs/kubernetes-agent.md), or look from the pod itself with --ephemeral IMAGE", err)}
 	}
 	return f, err
 }

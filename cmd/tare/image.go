@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -18,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tare.dev/tare/internal/bootjar"
+	"tare.dev/tare/internal/bounded"
 	"tare.dev/tare/internal/docker"
 	"tare.dev/tare/internal/fit"
 	"tare.dev/tare/internal/image"
@@ -189,7 +189,7 @@ func imageEnv(d *runner.Docker) []string {
 // askImage finds out what a command needs of an image.
 func askImage(ctx context.Context, r runner.Runner, program string, args, env []string) (imageFacts, error) {
 	var f imageFacts
-	out, errs := &bounded{most: maxFacts}, &bounded{most: 4 << 10}
+	out, errs := &bounded.Buffer{Most: maxFacts}, &bounded.Buffer{Most: 4 << 10}
 	p, err := r.Start(ctx, runner.Spec{Args: append([]string{program, imageFactsCommand, "--"}, args...), Env: env,
 		Stdout: out, Stderr: errs, Limits: runner.Limits{MemoryBytes: factsMemory, CPUs: factsCPUs}})
 	if err != nil {
@@ -243,17 +243,6 @@ func (f imageFacts) withHome(env []string) []string {
 		return env
 	}
 	return append(env, "HOME="+f.Home)
-}
-
-// bounded keeps the beginning of what is written.
-type bounded struct {
-	bytes.Buffer
-	most int
-}
-
-func (b *bounded) Write(p []byte) (int, error) {
-	b.Buffer.Write(p[:min(len(p), b.most-b.Len())])
-	return len(p), nil
 }
 
 // notBaked refuses an image that tare bake made: trials have archives of their own where

@@ -15,6 +15,7 @@ import (
 	"tare.dev/tare/internal/doctor"
 	"tare.dev/tare/internal/document"
 	"tare.dev/tare/internal/footprint"
+	"tare.dev/tare/internal/kubeapi"
 	"tare.dev/tare/internal/nodes"
 	"tare.dev/tare/internal/report"
 	"tare.dev/tare/internal/watch"
@@ -40,11 +41,14 @@ server's proxy, and gives workloads what a fit has proven. Installed as
 kubectl-tare it is a plugin: kubectl tare top.
 
 It asks with the rights of the kubeconfig. To reach agents it needs, in their
-namespace: list pods, get the secret tare-agent, and get pods/proxy.`,
+namespace: list pods, get the secret tare-agent, and get pods/proxy. Where there is
+no agent, weigh, doctor and watch can do with an ephemeral container of the pod
+(--ephemeral): for that they need, in the pod's namespace, patch
+pods/ephemeralcontainers, and create pods/attach and pods/exec.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newKubeTopCommand(), newKubeWeighCommand(), newKubeDoctorCommand(), newKubeWatchCommand(), newKubeAutopsyCommand(), newKubeDiffCommand(), newKubeUndoCommand(), newKubeShowCommand())
+	cmd.AddCommand(newKubeTopCommand(), newKubeWeighCommand(), newKubeDoctorCommand(), newKubeWatchCommand(), newKubeAutopsyCommand(), newKubeDiffCommand(), newKubeUndoCommand(), newKubeShowCommand(), newKubeHoldCommand())
 	return cmd
 }
 
@@ -56,8 +60,14 @@ func onePod(_ *cobra.Command, args []string) error {
 	return nil
 }
 
-// weighPod returns a function that has a pod's JVM weighed by its agent.
-func (c *cluster) weighPod(ctx context.Context, name string) (func(context.Context) (*footprint.Footprint, error), error) {
+// weigher weighs the JVM of a pod, as often as is asked for until its end.
+type weigher struct {
+	weigh func(context.Context) (*footprint.Footprint, error)
+	end   func() error
+}
+
+// weighPod has a pod's JVM weighed by the agent of its node, or from an ephemeral container.
+func (c *cluster) weighPod(ctx context.Context, name string) (*weigher, error) {
 	client, err := c.client()
 	if err != nil {
 		return nil, err
@@ -66,14 +76,37 @@ func (c *cluster) weighPod(ctx context.Context, name string) (func(context.Conte
 	if err != nil {
 		return nil, err
 	}
+	if c.ephemeral != "" {
+		return c.visit(ctx, client, p)
+	}
 	fleet, err := c.fleet(ctx, client)
 	if err != nil {
 		return nil, err
 	}
-	return func(ctx context.Context) (*footprint.Footprint, error) {
+	return &weigher{func(ctx context.Context) (*footprint.Footprint, error) {
 		f, err := fleet.Weigh(ctx, p.Spec.NodeName, p.Metadata.Namespace, p.Metadata.Name, c.container)
 		return f, clusterError(ctx, client, err, nodes.Rights(c.agents)...)
-	}, nil
+	}, func() error { return nil }}, nil
+}
+
+// visit has it weighed from an ephemeral container.
+func (c *cluster) visit(ctx context.Context, client *kubeapi.Client, p *kubeapi.Pod) (*weigher, error) {
+	v, err := nodes.Begin(ctx, client, p, c.container, c.ephemeral)
+	if errors.Is(err, nodes.ErrVisit) {
+		return nil, &exitError{exitTarget, err}
+	}
+	if err != nil {
+		return nil, clusterError(ctx, client, err, nodes.VisitRights(p.Metadata.Namespace)...)
+	}
+	return &weigher{v.Weigh, v.Close}, nil
+}
+
+// newKubeHoldCommand is what the ephemeral container runs.
+func newKubeHoldCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "hold", Short: "Wait until standard input ends: what an ephemeral container of kubectl tare runs", Hidden: true, Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return nodes.Hold(cmd.Context(), cmd.InOrStdin()) },
+	}
 }
 
 func newKubeWeighCommand() *cobra.Command {
@@ -99,12 +132,12 @@ func newPodCommand(cmd *cobra.Command, schema string, tell func(*footprint.Footp
 	var asJSON, markdown bool
 	cmd.Args = onePod
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		weigh, err := c.weighPod(cmd.Context(), args[0])
+		w, err := c.weighPod(cmd.Context(), args[0])
 		if err != nil {
 			return err
 		}
-		f, err := weigh(cmd.Context())
-		if err != nil {
+		f, err := w.weigh(cmd.Context())
+		if err := errors.Join(err, w.end()); err != nil {
 			return err
 		}
 		data, d := tell(f)
@@ -114,6 +147,7 @@ func newPodCommand(cmd *cobra.Command, schema string, tell func(*footprint.Footp
 		return show(cmd.OutOrStdout(), d, markdown)
 	}
 	c.podFlags(cmd)
+	c.ephemeralFlag(cmd)
 	formats(cmd, &asJSON, &markdown, schema)
 	return cmd
 }
@@ -128,18 +162,19 @@ func newKubeWatchCommand() *cobra.Command {
 			if interval < time.Second || count < 0 {
 				return usageError(errors.New("--interval is 1s at least, --count 0 or more"))
 			}
-			weigh, err := c.weighPod(cmd.Context(), args[0])
+			w, err := c.weighPod(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
 			ticker := time.NewTicker(interval)
 			defer ticker.Stop()
-			s := &watch.Session{Weigh: weigh, Ticks: ticker.C, Count: count}
+			s := &watch.Session{Weigh: w.weigh, Ticks: ticker.C, Count: count}
 			err = watch.Lines(cmd.Context(), cmd.OutOrStdout(), s)
-			return errors.Join(err, s.Close())
+			return errors.Join(err, s.Close(), w.end())
 		},
 	}
 	c.podFlags(cmd)
+	c.ephemeralFlag(cmd)
 	cmd.Flags().DurationVar(&interval, "interval", 2*time.Second, "time between two weighings")
 	cmd.Flags().IntVar(&count, "count", 0, "end after so many weighings; 0 is without an end")
 	return cmd

@@ -1,7 +1,6 @@
 package docker
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"tare.dev/tare/internal/bounded"
 	"tare.dev/tare/internal/linux"
 )
 
@@ -179,7 +179,7 @@ func (e *Engine) Exec(ctx context.Context, id string, args []string) (code int, 
 	}
 	stop := context.AfterFunc(ctx, func() { resp.Body.Close() }) // a connection that was taken over heeds no context
 	defer stop()
-	out := &beginning{}
+	out := &bounded.Buffer{Most: maxOutput}
 	err = Demux(resp.Body, out, out)
 	if err := ctx.Err(); err != nil {
 		return 0, "", err
@@ -217,7 +217,7 @@ func (e *Engine) Log(ctx context.Context, id string, lines int) (string, error) 
 		text, _ := io.ReadAll(io.LimitReader(resp.Body, maxAnswer)) // of a message that breaks off there is less
 		return "", fmt.Errorf("log of container %.12s: %w", id, refusal(resp.StatusCode, text))
 	}
-	out := &beginning{}
+	out := &bounded.Buffer{Most: maxOutput}
 	err = Demux(resp.Body, out, out)
 	return out.String(), err
 }
@@ -226,12 +226,4 @@ func (e *Engine) Log(ctx context.Context, id string, lines int) (string, error) 
 func (e *Engine) Stop(ctx context.Context, id string, grace time.Duration) error {
 	return e.expect(ctx, http.MethodPost, containerPath(id, "/stop"), url.Values{"t": {fmt.Sprint(int(grace.Seconds()))}}, nil, fmt.Sprintf("end of container %.12s", id),
 		http.StatusNoContent, http.StatusNotModified, http.StatusNotFound)
-}
-
-// beginning keeps the beginning of what is written.
-type beginning struct{ bytes.Buffer }
-
-func (b *beginning) Write(p []byte) (int, error) {
-	b.Buffer.Write(p[:min(len(p), maxOutput-b.Len())])
-	return len(p), nil
 }

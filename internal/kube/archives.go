@@ -17,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"tare.dev/tare/internal/bounded"
 	"tare.dev/tare/internal/linux"
 	"tare.dev/tare/internal/remote"
 	"tare.dev/tare/internal/runner"
@@ -158,15 +159,6 @@ const (
 	maxSaid    = 4 << 10
 )
 
-// said keeps the first maxSaid bytes.
-type said []byte
-
-// Write takes all, and keeps the first.
-func (s *said) Write(p []byte) (int, error) {
-	*s = append(*s, p[:min(len(p), maxSaid-len(*s))]...)
-	return len(p), nil
-}
-
 // copyOut has the application's container put its jar into the volume, with no more
 // rights than the application has, and copies it from there.
 func (r *Runner) copyOut(ctx context.Context) (here string, err error) {
@@ -176,8 +168,8 @@ func (r *Runner) copyOut(ctx context.Context) (here string, err error) {
 			return "", err
 		}
 	}
-	var why said
-	process, err := r.start(ctx, runner.Spec{Args: runner.PodCopy(jar.from), Stderr: &why, Limits: runner.Limits{MemoryBytes: copyMemory}})
+	why := &bounded.Buffer{Most: maxSaid}
+	process, err := r.start(ctx, runner.Spec{Args: runner.PodCopy(jar.from), Stderr: why, Limits: runner.Limits{MemoryBytes: copyMemory}})
 	if err != nil {
 		return "", err
 	}
@@ -188,7 +180,7 @@ func (r *Runner) copyOut(ctx context.Context) (here string, err error) {
 		return "", ctx.Err()
 	}
 	if e := process.Exit(); e != (runner.Exit{}) {
-		return "", fmt.Errorf("it cannot be copied: exit code %d: %s", e.Code, linux.PrintableName(strings.TrimSpace(string(why))))
+		return "", fmt.Errorf("it cannot be copied: exit code %d: %s", e.Code, linux.PrintableName(strings.TrimSpace(why.String())))
 	}
 	here = filepath.Join(r.scratch.Dir(), filepath.Base(jar.from))
 	if err := process.pod.take(ctx, here); err != nil {

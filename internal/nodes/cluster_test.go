@@ -1,6 +1,7 @@
 package nodes_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"tare.dev/tare/internal/footprint"
 	"tare.dev/tare/internal/kubeapi"
 	"tare.dev/tare/internal/nodes"
 	"tare.dev/tare/internal/testkit/alone"
@@ -94,11 +96,40 @@ spec:
 	if _, err := nodes.Find(t.Context(), client, namespace); !errors.Is(err, nodes.ErrNoAgent) {
 		t.Errorf("without an agent: %v", err)
 	}
+	visited(t, c, tare)
 	c.Until(t, "", "get", "daemonsets,pods,secrets,serviceaccounts,networkpolicies,clusterroles,clusterrolebindings", "-n", namespace, "-l", "app.kubernetes.io/instance="+namespace, "-o", "name")
 	// What kustomize starts from is taken by the API server as it is.
 	for _, part := range []string{"agent", "hub"} {
 		c.Kubectl(t, "apply", "--server-side", "--dry-run=server", "-k", filepath.Join(root, "deploy", "kustomize", part))
 	}
+}
+
+// visited weighs the JVM of the pod without an agent, from ephemeral containers that end.
+func visited(t *testing.T, c *cluster.Cluster, tare string) {
+	t.Helper()
+	ask := func(args ...string) (string, error) {
+		var errs bytes.Buffer
+		cmd := exec.CommandContext(t.Context(), tare, append([]string{"kube"}, append(args, "--kubeconfig", c.Kubeconfig, "-n", "default")...)...)
+		cmd.Stderr = &errs
+		out, err := cmd.Output()
+		return string(out) + errs.String(), err
+	}
+	if said, err := ask("weigh", "shop-0"); err == nil || !strings.Contains(said, "--ephemeral IMAGE") {
+		t.Errorf("without an agent: %s, %v", said, err)
+	}
+	text, err := ask("weigh", "shop-0", "--json", "--ephemeral", agentImage)
+	if f, bad := footprint.Decode(strings.NewReader(text)); err != nil || bad != nil || f.RSSBytes < 10<<20 || f.PID != 1 {
+		t.Errorf("weighed: %v, %v: %.2000s", err, bad, text)
+	}
+	if text, err := ask("watch", "shop-0", "-c", "shop", "--count", "2", "--interval", "1s", "--ephemeral", agentImage); err != nil || strings.Count(text, "\n") < 2 {
+		t.Errorf("watched: %v: %s", err, text)
+	}
+	for name, want := range map[string]string{"tare:nowhere": "does not run: ErrImage", "UPPER": "UPPER"} {
+		if said, err := ask("weigh", "shop-0", "--ephemeral", name); err == nil || !strings.Contains(said, want) {
+			t.Errorf("image %s: %s, %v", name, said, err)
+		}
+	}
+	c.Until(t, "0 0", "get", "pod", "shop-0", "-o", "jsonpath={.status.ephemeralContainerStatuses[*].state.terminated.exitCode}")
 }
 
 // find finds the agent that runs now.
