@@ -87,11 +87,16 @@ func clusterError(ctx context.Context, client *kubeapi.Client, err error, needed
 		if unknown != nil || len(missing) == 0 {
 			return &exitError{exitPermission, err}
 		}
-		lines := []string{err.Error(), "these rights are missing:"}
-		for _, m := range missing {
-			lines = append(lines, "  kubectl auth can-i "+m.String())
-		}
-		return &exitError{exitPermission, errors.New(strings.Join(lines, "\n"))}
+		return missingRights(err.Error(), missing)
 	}
 	return err
+}
+
+// missingRights is the error of what cannot be done without some rights.
+func missingRights(what string, missing []kubeapi.Right) error {
+	lines := []string{what, "these rights are missing:"}
+	for _, m := range missing {
+		lines = append(lines, "  kubectl auth can-i "+m.String())
+	}
+	return &exitError{exitPermission, errors.New(strings.Join(lines, "\n"))}
 }

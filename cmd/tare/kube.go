@@ -91,12 +91,19 @@ func (c *cluster) weighPod(ctx context.Context, name string) (*weigher, error) {
 
 // visit has it weighed from an ephemeral container.
 func (c *cluster) visit(ctx context.Context, client *kubeapi.Client, p *kubeapi.Pod) (*weigher, error) {
+	missing, err := client.Missing(ctx, nodes.VisitRights(p.Metadata.Namespace)...)
+	if err != nil {
+		return nil, err
+	}
+	if len(missing) > 0 { // an ephemeral container would stay
+		return nil, missingRights("you may not start an ephemeral container in pod "+p.Metadata.Name+", and run commands there: nothing was started", missing)
+	}
 	v, err := nodes.Begin(ctx, client, p, c.container, c.ephemeral)
 	if errors.Is(err, nodes.ErrVisit) {
 		return nil, &exitError{exitTarget, err}
 	}
 	if err != nil {
-		return nil, clusterError(ctx, client, err, nodes.VisitRights(p.Metadata.Namespace)...)
+		return nil, err
 	}
 	return &weigher{v.Weigh, v.Close}, nil
 }

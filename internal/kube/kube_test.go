@@ -570,38 +570,11 @@ func testNotStarted(t *testing.T, c *cluster.Cluster) {
 
 // Each missing right is named before anything is made.
 func testRights(t *testing.T, c *cluster.Cluster) {
-	c.Apply(t, `
-apiVersion: v1
-kind: ServiceAccount
-metadata: {name: little}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: Role
-metadata: {name: little}
-rules: [{apiGroups: [""], resources: [pods, events], verbs: [list]}, {apiGroups: [""], resources: [secrets], verbs: [create, list, delete, patch]}]
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: RoleBinding
-metadata: {name: little}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: little}
-subjects: [{kind: ServiceAccount, name: little}]
-`)
-	text, err := os.ReadFile(c.Kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
-	token := c.Kubectl(t, "create", "token", "little")
-	before, after, _ := strings.Cut(string(text), "user: {client-certificate:")
-	_, rest, _ := strings.Cut(after, "}}]")
-	config := filepath.Join(t.TempDir(), "config")
-	if err := os.WriteFile(config, []byte(before+"user: {token: "+token+"}}]"+rest), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	_, err = tryOpen(t, config, nil)
+	config := c.Account(t, `{apiGroups: [""], resources: [pods, events], verbs: [list]}, {apiGroups: [""], resources: [secrets], verbs: [create, list, delete, patch]}`)
+	_, err := tryOpen(t, config, nil)
 	if !errors.Is(err, runner.ErrUnavailable) || !strings.HasSuffix(err.Error(), "you may not: create jobs.batch -n default, delete jobs.batch -n default, create pods/portforward -n default") {
 		t.Errorf("%v", err)
 	}
-	c.Kubectl(t, "delete", "serviceaccount,role,rolebinding", "little")
 }
 
 // A copy of a workload has none of its labels, and says what it may reach and lacks.

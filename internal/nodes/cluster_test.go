@@ -109,7 +109,7 @@ func visited(t *testing.T, c *cluster.Cluster, tare string) {
 	t.Helper()
 	ask := func(args ...string) (string, error) {
 		var errs bytes.Buffer
-		cmd := exec.CommandContext(t.Context(), tare, append([]string{"kube"}, append(args, "--kubeconfig", c.Kubeconfig, "-n", "default")...)...)
+		cmd := exec.CommandContext(t.Context(), tare, append([]string{"kube", args[0], "--kubeconfig", c.Kubeconfig, "-n", "default"}, args[1:]...)...)
 		cmd.Stderr = &errs
 		out, err := cmd.Output()
 		return string(out) + errs.String(), err
@@ -128,6 +128,11 @@ func visited(t *testing.T, c *cluster.Cluster, tare string) {
 		if said, err := ask("weigh", "shop-0", "--ephemeral", name); err == nil || !strings.Contains(said, want) {
 			t.Errorf("image %s: %s, %v", name, said, err)
 		}
+	}
+	mayLook := c.Account(t, `{apiGroups: [""], resources: [pods], verbs: [get]}`)
+	said, err := ask("weigh", "shop-0", "--ephemeral", agentImage, "--kubeconfig", mayLook)
+	if code := (*exec.ExitError)(nil); !errors.As(err, &code) || code.ExitCode() != 4 || !strings.Contains(said, "kubectl auth can-i patch pods/ephemeralcontainers -n default") || !strings.Contains(said, "create pods/exec") {
+		t.Errorf("without rights: %s, %v", said, err)
 	}
 	c.Until(t, "0 0", "get", "pod", "shop-0", "-o", "jsonpath={.status.ephemeralContainerStatuses[*].state.terminated.exitCode}")
 }

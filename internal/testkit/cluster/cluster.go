@@ -368,6 +368,44 @@ func (c *Cluster) Apply(t testing.TB, manifests string) {
 	}
 }
 
+// Account is the kubeconfig of an account that has the rights of some rules (YAML) in the
+// namespace default, until the test ends. There is one at a time.
+func (c *Cluster) Account(t testing.TB, rules string) string {
+	t.Helper()
+	c.Apply(t, `
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: little}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: little}
+rules: [`+rules+`]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: little}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: little}
+subjects: [{kind: ServiceAccount, name: little}]
+`)
+	t.Cleanup(func() {
+		if out, err := c.Run(context.Background(), "", "delete", "serviceaccount,role,rolebinding", "little"); err != nil {
+			t.Errorf("%v: %s", err, out)
+		}
+	})
+	text, err := os.ReadFile(c.Kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, after, _ := strings.Cut(string(text), "user: {client-certificate:")
+	_, rest, _ := strings.Cut(after, "}}]")
+	config := filepath.Join(t.TempDir(), "config")
+	if err := os.WriteFile(config, []byte(before+"user: {token: "+c.Kubectl(t, "create", "token", "little")+"}}]"+rest), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return config
+}
+
 // Until waits until kubectl prints what is wanted.
 func (c *Cluster) Until(t testing.TB, want string, args ...string) {
 	t.Helper()
