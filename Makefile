@@ -242,7 +242,7 @@ bench-fit-record: build
 	@scripts/setup.sh build bench
 	@scripts/jdks.sh
 	@scripts/bench-jars.sh
-	@scripts/bench-services.sh shop camel
+	@scripts/bench-services.sh shop camel keycloak
 	scripts/usual-disk.sh $(GO) run ./bench/fit -cache $(TARE_CACHE) -record $(RECORD)
 
 # Trials, interruptions, kills and a hundred pods in a real cluster of one node, which it

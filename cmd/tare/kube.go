@@ -91,6 +91,13 @@ func (c *cluster) weighPod(ctx context.Context, name string) (*weigher, error) {
 
 // visit has it weighed from an ephemeral container.
 func (c *cluster) visit(ctx context.Context, client *kubeapi.Client, p *kubeapi.Pod) (*weigher, error) {
+	target := c.container
+	if target == "" {
+		if len(p.Spec.Containers) != 1 {
+			return nil, usageError(fmt.Errorf("pod %s has %d containers: name the one with the JVM with -c", p.Metadata.Name, len(p.Spec.Containers)))
+		}
+		target = p.Spec.Containers[0].Name
+	}
 	missing, err := client.Missing(ctx, nodes.VisitRights(p.Metadata.Namespace)...)
 	if err != nil {
 		return nil, err
@@ -98,7 +105,7 @@ func (c *cluster) visit(ctx context.Context, client *kubeapi.Client, p *kubeapi.
 	if len(missing) > 0 { // an ephemeral container would stay
 		return nil, missingRights("you may not start an ephemeral container in pod "+p.Metadata.Name+", and run commands there: nothing was started", missing)
 	}
-	v, err := nodes.Begin(ctx, client, p, c.container, c.ephemeral)
+	v, err := nodes.Begin(ctx, client, p, target, c.ephemeral)
 	if errors.Is(err, nodes.ErrVisit) {
 		return nil, &exitError{exitTarget, err}
 	}

@@ -137,19 +137,12 @@ func forgotten(ctx context.Context, c *kubeapi.Client, pod *corev1.Pod) error {
 	return fmt.Errorf("%w: the node started none of its containers, and nothing happens there: its sandbox was killed, or the kubelet is away", errLost)
 }
 
-// broken are reasons of a waiting container that do not pass by themselves.
-var broken = map[string]string{
-	"ImagePullBackOff": "check the image's name and the node's rights to pull it", "InvalidImageName": "check the image's name",
-	"ErrImageNeverPull": "the node does not have the image, and may not pull it", "CreateContainerConfigError": "check what the pod refers to",
-	"CreateContainerError": "check the container's settings", "RunContainerError": "check the container's settings", "CrashLoopBackOff": "tare's image does not start there",
-}
-
 // state says whether tare's containers of a pod run, and the application's waits at its
 // gate. The error says why that will not be.
 func state(pod *corev1.Pod, since time.Duration) (ready bool, err error) {
 	for _, s := range append(append([]corev1.ContainerStatus{}, pod.Status.InitContainerStatuses...), pod.Status.ContainerStatuses...) {
 		if w := s.State.Waiting; w != nil {
-			if help, ok := broken[w.Reason]; ok {
+			if help, ok := kubeapi.Broken(w.Reason); ok {
 				return false, fmt.Errorf("container %s: %s: %s: %s", s.Name, w.Reason, linux.PrintableName(w.Message), help)
 			}
 		}

@@ -108,6 +108,20 @@ type State struct {
 	Terminated *Terminated `json:"terminated"`
 }
 
+// broken are what helps where a container waits for reasons that do not pass by themselves
+// (Kubernetes: pkg/kubelet/images/types.go, pkg/kubelet/kuberuntime).
+var broken = map[string]string{
+	"ImagePullBackOff": "check the image's name and the node's rights to pull it", "InvalidImageName": "check the image's name",
+	"ErrImageNeverPull": "the node does not have the image, and may not pull it", "CreateContainerConfigError": "check what the pod refers to",
+	"CreateContainerError": "check the container's settings", "RunContainerError": "check the container's settings", "CrashLoopBackOff": "tare's image does not start there",
+}
+
+// Broken says that a container which waits for a reason will not run, and what helps.
+func Broken(reason string) (help string, ok bool) {
+	help, ok = broken[reason]
+	return help, ok
+}
+
 // Terminated is an end of a container.
 type Terminated struct {
 	ExitCode    int       `json:"exitCode"`

@@ -124,7 +124,7 @@ func visited(t *testing.T, c *cluster.Cluster, tare string) {
 	if text, err := ask("watch", "shop-0", "-c", "shop", "--count", "2", "--interval", "1s", "--ephemeral", agentImage); err != nil || strings.Count(text, "\n") < 2 {
 		t.Errorf("watched: %v: %s", err, text)
 	}
-	for name, want := range map[string]string{"tare:nowhere": "does not run: ErrImage", "UPPER": "UPPER"} {
+	for name, want := range map[string]string{"tare:nowhere": "does not run: ImagePullBackOff", "UPPER": "UPPER"} {
 		if said, err := ask("weigh", "shop-0", "--ephemeral", name); err == nil || !strings.Contains(said, want) {
 			t.Errorf("image %s: %s, %v", name, said, err)
 		}

@@ -49,22 +49,15 @@ const (
 	visitStart = 3 * time.Minute
 	visitEnd   = 10 * time.Second
 	visitPoll  = 300 * time.Millisecond
-	// HoldTime is how long the container waits for somebody to connect.
-	HoldTime = time.Minute
+	// holdTime is how long the container waits for somebody to connect.
+	holdTime = time.Minute
 )
 
 // ErrVisit says that the ephemeral container did not come to run.
 var ErrVisit = errors.New("tare's ephemeral container does not run")
 
-// Begin starts tare's image beside a container of a pod; the name may be empty where the
-// pod has one.
+// Begin starts tare's image beside a container of a pod.
 func Begin(ctx context.Context, c *kubeapi.Client, p *kubeapi.Pod, target, image string) (*Visit, error) {
-	if target == "" {
-		if len(p.Spec.Containers) != 1 {
-			return nil, fmt.Errorf("pod %s has %d containers: name the one with the JVM", p.Metadata.Name, len(p.Spec.Containers))
-		}
-		target = p.Spec.Containers[0].Name
-	}
 	v := &Visit{client: c, pod: p, container: "tare-" + strings.ToLower(rand.Text()[:8]), ended: make(chan struct{})}
 	if err := v.create(ctx, target, image); err != nil {
 		return nil, err
@@ -78,7 +71,7 @@ func Begin(ctx context.Context, c *kubeapi.Client, p *kubeapi.Pod, target, image
 	v.line = line
 	go func() {
 		defer close(v.ended)
-		in.CloseWithError(v.client.Attach(long, p.Metadata.Namespace, p.Metadata.Name, v.container, in)) // nobody waits for a line that is gone
+		in.CloseWithError(v.client.Attach(long, p.Metadata.Namespace, p.Metadata.Name, v.container, in)) // the next write fails with it
 	}()
 	stop := context.AfterFunc(ctx, v.hangUp)
 	_, err := line.Write([]byte{'\n'}) // when it is connected
@@ -123,8 +116,8 @@ func (v *Visit) await(ctx context.Context) error {
 				return fmt.Errorf("%w: it ended with exit code %d: %s", ErrVisit, s.State.Terminated.ExitCode, linux.PrintableName(s.State.Terminated.Message))
 			case s.State.Waiting != nil:
 				why = linux.PrintableName(s.State.Waiting.Reason + ": " + s.State.Waiting.Message)
-				if strings.HasPrefix(s.State.Waiting.Reason, "ErrImage") || s.State.Waiting.Reason == "ImagePullBackOff" || s.State.Waiting.Reason == "InvalidImageName" {
-					return fmt.Errorf("%w: %s", ErrVisit, why)
+				if help, ok := kubeapi.Broken(s.State.Waiting.Reason); ok {
+					return fmt.Errorf("%w: %s: %s", ErrVisit, why, help)
 				}
 			}
 		}
@@ -172,7 +165,7 @@ func (v *Visit) Close() error {
 	return err
 }
 
-// Hold waits until in ends, and where nothing comes no longer than HoldTime: it is what the
+// Hold waits until in ends, and where nothing comes no longer than holdTime: it is what the
 // container runs.
 func Hold(ctx context.Context, in io.Reader) error {
 	connected, ended := make(chan struct{}), make(chan struct{})
@@ -187,8 +180,8 @@ func Hold(ctx context.Context, in io.Reader) error {
 	select {
 	case <-connected:
 	case <-ended:
-	case <-time.After(HoldTime):
-		return fmt.Errorf("nobody connected within %s", HoldTime)
+	case <-time.After(holdTime):
+		return fmt.Errorf("nobody connected within %s", holdTime)
 	case <-ctx.Done():
 	}
 	select {
