@@ -64,8 +64,13 @@ func confirmed(limit, enough int64, want int, try func(limit int64) (bool, error
 		if limit >= enough {
 			return 0, nil
 		}
-		limit = min(limit+max(minTolerance, wholeMiB(int64(raise*float64(limit)))), enough)
+		limit = min(raised(limit), enough)
 	}
+}
+
+// raised is the next limit above one that was not confirmed.
+func raised(limit int64) int64 {
+	return limit + max(minTolerance, wholeMiB(int64(raise*float64(limit))))
 }
 
 // gridLimits are the limits of a grid from high down to low, each 2 % below the

@@ -47,6 +47,8 @@ type bench struct {
 	warm          int
 	pairs         int
 	proof         int
+	fresh         int
+	anew          bool
 	grid          bool
 	// readAhead is that of the cache's disk, in KiB.
 	readAhead int64
@@ -63,7 +65,7 @@ func main() {
 	flag.StringVar(&b.cache, "cache", os.Getenv("TARE_CACHE"), "folder that holds jdks, jars and services")
 	apps := flag.String("apps", strings.Join(appNames(measured), ","), "applications, in this order")
 	shapes := flag.String("shapes", strings.Join(shapeNames(allShapes), ","), "JDKs and processors, in this order: 25x1 is JDK 25 on one, 8s72 is JDK 8 that sees 72")
-	names := flag.String("ways", strings.Join(append(ways.Names(ways.All("")), wayTare), ","), "ways to choose the options")
+	names := flag.String("ways", strings.Join(append(ways.Names(allWays("")), wayTare), ","), "ways to choose the options")
 	short := flag.Bool("short", false, "only the first applications (sysinfo, WireMock, Camel), on one processor")
 	flag.StringVar(&b.state, "state", rawFile, "trials that were made already")
 	flag.DurationVar(&b.load, "load", usualLoad, "load of a trial, from readiness on; the report's name tells another one")
@@ -73,6 +75,8 @@ func main() {
 	flag.IntVar(&b.warm, "warm", 2, "warm trials at each limit")
 	flag.IntVar(&b.pairs, "pairs", 5, "trials at tare's limit, each beside one at the best other's")
 	flag.IntVar(&b.proof, "proof", 0, "fresh runs at tare's limit, and as many at 0.9 of it")
+	flag.IntVar(&b.fresh, "fresh", 0, "fresh runs that all must pass at the limits that are compared at equal robustness")
+	flag.BoolVar(&b.anew, "anew", false, "ask tare fit anew, and measure what it recommends now")
 	flag.BoolVar(&b.grid, "grid", false, "tare's options at every limit of a grid of 2 %")
 	list := flag.Bool("list", false, "say what is still to be measured, and end")
 	write := flag.Bool("write", true, "write docs/results/peers.md, or with another load peers-LOAD.md")
@@ -141,7 +145,7 @@ func (b *bench) prepare(apps, shapes, names string) (clean func(), err error) {
 }
 
 func (b *bench) check() error {
-	if b.confirmations < 1 || b.load <= 0 || !(b.share > 0 && b.share <= 1) || b.warmup < 0 || b.warm < 0 || b.pairs < 0 || b.proof < 0 {
+	if b.confirmations < 1 || b.load <= 0 || !(b.share > 0 && b.share <= 1) || b.warmup < 0 || b.warm < 0 || b.pairs < 0 || b.proof < 0 || b.fresh < 0 {
 		return errors.New("give one confirmation or more, a load, a share up to 1, and no negative number")
 	}
 	b.readAhead = runner.ReadAhead(filepath.Join(b.cache, "jdks")) >> 10
@@ -152,7 +156,7 @@ func (b *bench) check() error {
 // choose picks what is to be measured. The report shows whatever was, now and
 // before.
 func (b *bench) choose(script, apps, shapes, names string) error {
-	b.all = ways.All(script)
+	b.all = allWays(script)
 	var errs [3]error
 	b.apps, errs[0] = pick(measured, apps, func(a applications.Application) string { return a.Name })
 	b.shapes, errs[1] = pick(allShapes, shapes, func(s shape) string { return s.name })
@@ -161,6 +165,9 @@ func (b *bench) choose(script, apps, shapes, names string) error {
 	b.ways, errs[2] = ways.Named(b.all, slices.DeleteFunc(asked, func(name string) bool { return name == wayTare }))
 	return errors.Join(errs[:]...)
 }
+
+// allWays are all of the others. script is that of ways.All.
+func allWays(script string) []ways.Way { return append(ways.All(script), ways.More()...) }
 
 // whole is for the report of all applications, shapes and ways.
 func (b *bench) whole() *bench {
@@ -217,7 +224,7 @@ func (b *bench) measureCell(ctx context.Context, c cell) error {
 	if err := m.measureTare(ctx); err != nil {
 		return fmt.Errorf("%s: %w", wayTare, err)
 	}
-	return nil
+	return m.measureFresh(ctx)
 }
 
 // list says which cells are whole.

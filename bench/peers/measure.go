@@ -13,6 +13,7 @@ import (
 
 	"tare.dev/tare/bench/applications"
 	"tare.dev/tare/bench/ways"
+	"tare.dev/tare/internal/bootjar"
 	"tare.dev/tare/internal/fit"
 	"tare.dev/tare/internal/jarfile"
 	"tare.dev/tare/internal/jvmopts"
@@ -107,8 +108,11 @@ func (m *measurer) keep(r record) error {
 func (m *measurer) record(a attempt, res *trial.Result) record {
 	r := record{key: a.key, JDK: m.java.Version, Machine: runner.ThisMachine(), Time: res.Time.UTC().Truncate(time.Second), Took: res.Took.Seconds(),
 		LimitBytes: a.limit, Options: a.options, Env: a.env, Jar: a.jar, Verdict: res.Verdict, Evidence: res.Evidence, Narrow: res.Narrow,
-		PeakBytes: res.PeakBytes, NeededBytes: res.NeededBytes, Ready: res.ReadyAfter.Seconds()}
+		PeakBytes: res.PeakBytes, NeededBytes: res.NeededBytes, WorkingSet: res.WorkingSetBytes, Ready: res.ReadyAfter.Seconds()}
 	if res.Load != nil {
+		if r.Requests = res.Load.OK; r.Requests > 0 {
+			r.Processor = res.LoadCPUTime.Seconds() / float64(r.Requests)
+		}
 		r.Throughput, _ = res.Load.Throughput()
 		p99, _ := res.Load.Latency.P99.Value()
 		r.P99 = p99.Seconds()
@@ -208,7 +212,11 @@ func (m *measurer) measurePeer(ctx context.Context, w ways.Way) error {
 	}
 	found := m.found(m.cell, w.Name)
 	if found == nil {
-		if found, err = p.search(ctx); err != nil {
+		search := p.search
+		if w.Rule != nil {
+			search = p.rule
+		}
+		if found, err = search(ctx); err != nil {
 			return err
 		}
 	}
@@ -248,6 +256,33 @@ func (p *peer) search(ctx context.Context) (*record, error) {
 	return p.searchBelow(ctx, enough, ample.PeakBytes)
 }
 
+// rule confirms the limit that the way itself names.
+func (p *peer) rule(ctx context.Context) (*record, error) {
+	ample, err := p.try(ctx, searching, ampleBytes)
+	if err != nil {
+		return nil, err
+	}
+	if !ample.passed() || ample.WorkingSet == 0 {
+		return p.end(0, nil, answer{Failure: fmt.Sprintf("with %d MiB it is %s", ampleBytes/mib, ample.Verdict)})
+	}
+	limit := wholeMiB(p.way.Rule(ample.WorkingSet))
+	a := answer{Trials: p.number}
+	var runs []record
+	for range p.confirmations {
+		r, err := p.try(ctx, confirming, limit)
+		if err != nil {
+			return nil, err
+		}
+		a.Confirmations = p.number - a.Trials
+		if !r.passed() {
+			a.Failure = fmt.Sprintf("with its %d MiB it is %s", limit/mib, r.Verdict)
+			return p.end(0, nil, a)
+		}
+		runs = append(runs, r)
+	}
+	return p.end(limit, runs, a)
+}
+
 // searchBelow finds the smallest limit up to one that was enough.
 func (p *peer) searchBelow(ctx context.Context, enough, usage int64) (*record, error) {
 	limit, err := smallest(enough, usage, func(limit int64) (bool, error) {
@@ -282,7 +317,7 @@ func (p *peer) searchBelow(ctx context.Context, enough, usage int64) (*record, e
 // try makes the next trial, and again while noise may have failed it. A limit
 // that the way itself gives up on takes none.
 func (p *peer) try(ctx context.Context, s stage, limit int64) (record, error) {
-	options, err := p.way.Options(ways.Container{JDK: p.shape.jdk, MemoryBytes: limit, CPUs: p.shape.cpus, Classes: p.classes})
+	chosen, err := p.chosen(ctx, p.way, limit)
 	if errors.Is(err, ways.ErrUnfit) {
 		return record{Verdict: "refused"}, nil
 	}
@@ -291,11 +326,32 @@ func (p *peer) try(ctx context.Context, s stage, limit int64) (record, error) {
 	}
 	for repeat := 0; ; repeat++ {
 		p.number++
-		r, err := p.trial(ctx, attempt{key: key{Way: p.way.Name, Stage: s, Number: p.number}, limit: limit, options: options, slo: p.slo})
+		r, err := p.trial(ctx, chosen.attempt(s, p.number, limit, p.slo))
 		if err != nil || !r.Narrow || repeat == maxNarrow {
 			return r, err
 		}
 	}
+}
+
+// chosen is what a way chooses for a limit, with what its options need. The error wraps
+// ways.ErrUnfit where it gives up.
+func (m *measurer) chosen(ctx context.Context, w ways.Way, limit int64) (record, error) {
+	options, err := w.Options(ways.Container{JDK: m.shape.jdk, MemoryBytes: limit, CPUs: m.shape.cpus, Classes: m.classes})
+	r := record{key: key{Way: w.Name}, LimitBytes: limit, Options: options}
+	if err != nil || !w.Archive {
+		return r, err
+	}
+	dir := filepath.Join(m.cache, "archives", "bench-peers", m.app.Name+"-"+m.shape.name)
+	archive := "-XX:SharedArchiveFile=" + filepath.Join(dir, "app.jsa")
+	if m.shape.jdk == "25" {
+		archive = "-XX:AOTCache=" + filepath.Join(dir, "app.aot")
+	}
+	r.Options = append(r.Options, archive)
+	jars := m.app.Jars(applications.Place{JDK: m.shape.jdk, Cache: m.cache})
+	if bootjar.Nested(jars[0]) {
+		r.Jar = filepath.Join(dir, "extracted", filepath.Base(jars[0]))
+	}
+	return r, m.remake(ctx, r)
 }
 
 // end keeps what was found. The record of the median confirmation tells how it
@@ -307,7 +363,7 @@ func (p *peer) end(limit int64, runs []record, a answer) (*record, error) {
 	if len(runs) > 0 {
 		slices.SortFunc(runs, func(a, b record) int { return cmp.Compare(a.Throughput, b.Throughput) })
 		middle := runs[len(runs)/2]
-		r.Options, r.PeakBytes, r.NeededBytes, r.Rows = middle.Options, middle.PeakBytes, middle.NeededBytes, middle.Rows
+		r.Options, r.Jar, r.PeakBytes, r.NeededBytes, r.Rows = middle.Options, middle.Jar, middle.PeakBytes, middle.NeededBytes, middle.Rows
 		a.Throughput, a.Ready = middle.Throughput, middle.Ready
 	}
 	for n := 1; n <= p.number; n++ {

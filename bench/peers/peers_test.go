@@ -273,6 +273,87 @@ func TestOver(t *testing.T) {
 	}
 }
 
+// A limit is raised until all fresh runs pass; what is slow without memory's part is made
+// anew, up to a quarter of them. A way that starts above the best is not tried.
+func TestEqual(t *testing.T) {
+	b := testBench(t)
+	b.all, b.plan, b.fresh = b.ways, "", 4
+	c := cell{"sysinfo", "25x1"}
+	keep := func(way string, s stage, limit int64, verdict trial.Verdict, number int, seconds float64) {
+		t.Helper()
+		options, err := []string(nil), error(nil)
+		if way == ways.Percent {
+			options = []string{"-XX:MaxRAMPercentage=75.0"}
+		}
+		if err = b.keep(record{key: key{cell: c, Way: way, Stage: s, Number: number}, LimitBytes: limit * mib, Options: options, Verdict: verdict, Throughput: 100, Requests: 5000, Processor: seconds}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.answer(t, ways.Percent, 96, 900, "")
+	b.answer(t, ways.Defaults, 98, 1000, "")
+	b.answer(t, ways.Paketo, 500, 1000, "")
+	b.answer(t, wayTare, 50, 990, "")
+	for n := range baselines {
+		keep(ways.Defaults, freshly+beside, ampleBytes/mib, trial.Passed, n+1, 0.001)
+	}
+	runs := func(way string, limit int64, seconds float64, verdicts ...trial.Verdict) {
+		before := len(b.of(c, way, freshly))
+		for i, v := range verdicts {
+			keep(way, freshly, limit, v, before+i+1, seconds)
+		}
+	}
+	ok := trial.Passed
+	runs(ways.Percent, 96, 0.002, ok, trial.OOMKilled)
+	runs(ways.Percent, 99, 0.002, ok, trial.TooSlow, ok, ok, ok)
+	runs(ways.Defaults, 98, 0.002, ok, ok, ok, trial.Stalled)
+	runs(ways.Defaults, 99, 0.002, trial.TooSlow, trial.TooSlow)
+	runs(wayTare, 50, 0.001, ok, ok, ok, ok)
+	m := &measurer{bench: b, cell: c, shape: allShapes[0], app: b.apps[0]}
+	if err := m.measureFresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	text := b.text()
+	for _, want := range []string{
+		"| sysinfo | 25x1 | defaults | over 99: too-slow | | 6 | 1 | |", "| sysinfo | 25x1 | 75% | 99 | 1.00 | 7 | 1 | 2.00 (2.00 … 2.00) |",
+		"| sysinfo | 25x1 | Paketo | 500 or more |", "| sysinfo | 25x1 | tare | 50 | 0.51 | 4 | 0 | 1.00 (1.00 … 1.00) |", "Over 1 of 1 applications",
+		"limit of the best other's: 0.51; goal at most 0.55: reached", "for a request of that other's: 0.50; goal at most 1.00: reached", "fewest requests of a run were 5000",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in:\n%s", want, text)
+		}
+	}
+	if err := m.measureFresh(t.Context()); err != nil || b.equalled(c, ways.Percent).LimitBytes != 99*mib {
+		t.Errorf("measured again: %v", err)
+	}
+}
+
+// A rule's limit is confirmed, and none is searched.
+func TestRule(t *testing.T) {
+	b := testBench(t)
+	b.all, b.plan = b.ways, ""
+	m := &measurer{bench: b, cell: cell{"sysinfo", "25x1"}, shape: allShapes[0]}
+	for _, tt := range []struct {
+		verdict trial.Verdict
+		found   bool
+	}{{trial.Passed, true}, {trial.OOMKilled, false}} {
+		b.done = map[key]record{}
+		for i, v := range []trial.Verdict{trial.Passed, trial.Passed, trial.Passed, tt.verdict} {
+			r := record{key: key{cell: m.cell, Way: ways.KRR, Stage: confirming, Number: i + 1}, LimitBytes: 230 * mib, Verdict: v, Throughput: 1}
+			if i == 0 {
+				r.Stage, r.LimitBytes, r.WorkingSet = searching, ampleBytes, 200*mib
+			}
+			if err := b.keep(r); err != nil {
+				t.Fatal(err)
+			}
+		}
+		p := &peer{measurer: m, way: ways.More()[1]}
+		r, err := p.rule(t.Context())
+		if err != nil || r.Answer.found() != tt.found || tt.found != (r.LimitBytes == 230*mib) || r.Answer.Confirmations != 3 {
+			t.Errorf("%s: %+v %+v, %v", tt.verdict, r, r.Answer, err)
+		}
+	}
+}
+
 // What was measured with another load does not count.
 func TestOtherPlan(t *testing.T) {
 	b := testBench(t)
@@ -400,6 +481,13 @@ func TestRemake(t *testing.T) {
 		}
 		if again, err := os.Stat(archive); err != nil || !again.ModTime().Equal(made.ModTime()) {
 			t.Errorf("%s: an archive that is there is made again: %v", c.shape, err)
+		}
+		chosen, err := m.chosen(t.Context(), ways.More()[0], 100*mib)
+		if err != nil || chosen.Jar != "" || len(chosen.Options) != 2 {
+			t.Fatalf("%s: %+v, %v", c.shape, chosen, err)
+		}
+		if file, ok := strings.CutPrefix(chosen.Options[1], c.use); !ok || gone(file) {
+			t.Errorf("%s: no archive of a way that has one: %q", c.shape, chosen.Options)
 		}
 	}
 }

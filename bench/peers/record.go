@@ -22,6 +22,10 @@ const (
 	below      stage = "below"
 	gridding   stage = "grid"
 	training   stage = "train"
+	// freshly are the runs that all must pass at a limit of equal robustness.
+	freshly stage = "fresh"
+	// equalling is the record of such a limit.
+	equalling stage = "equal"
 	// pairing are trials at limits that were found, tare's and the best other's
 	// in turn.
 	pairing stage = "pair"
@@ -61,9 +65,13 @@ type record struct {
 	Narrow      bool          `json:"narrow,omitempty"`
 	PeakBytes   int64         `json:"peakBytes,omitempty"`
 	NeededBytes int64         `json:"neededBytes,omitempty"`
+	WorkingSet  int64         `json:"workingSetBytes,omitempty"`
 	Ready       float64       `json:"readySeconds,omitempty"`
 	Throughput  float64       `json:"throughput,omitempty"`
 	P99         float64       `json:"p99Seconds,omitempty"`
+	// Requests were answered, each of which took so many seconds of processor time.
+	Requests  int64   `json:"requests,omitempty"`
+	Processor float64 `json:"processorSeconds,omitempty"`
 	// Rows are the resident bytes by owner near the peak.
 	Rows map[string]int64 `json:"rows,omitempty"`
 
@@ -83,6 +91,10 @@ type answer struct {
 	Confirmations int     `json:"confirmations"`
 	Throughput    float64 `json:"throughput"` // of the median confirmation
 	Ready         float64 `json:"readySeconds"`
+	// Fresh are the runs that all had to pass, where the record is of equal robustness, and
+	// Slow those in which memory had no part, and that were made anew.
+	Fresh int `json:"fresh,omitempty"`
+	Slow  int `json:"slow,omitempty"`
 	// MarginBytes is what was added to the smallest limit that passed.
 	MarginBytes int64 `json:"marginBytes,omitempty"`
 	// SLO is what had to hold.

@@ -19,6 +19,8 @@ const (
 	goalSeen     = 0.30 // of the defaults' limit, where many processors are seen
 	goalRate     = 1.00 // of the best other's throughput, over the applications
 	goalTrials   = 12   // before confirming
+	goalEqual    = 0.55 // of the best other's limit at equal robustness
+	goalCost     = 1.00 // of its processor time for a request
 	goalGrid     = 0.03 // from the smallest of the grid
 	goalGridTime = 0.25 // of the grid's
 	goalBelow    = 0.5  // of the runs at 0.9 of the limit fail
@@ -39,6 +41,7 @@ func (b *bench) text() string {
 	if len(missing) > 0 {
 		fmt.Fprintf(&t, "\nNot measured yet: %s.\n", strings.Join(missing, "; "))
 	}
+	b.equalText(&t)
 	b.searchText(&t)
 	b.gridText(&t)
 	b.proofText(&t)
@@ -95,13 +98,13 @@ func (b *bench) measured(s shape) bool {
 	return slices.ContainsFunc(b.apps, func(a applications.Application) bool { return b.best(cell{a.Name, s.name}) != nil })
 }
 
-// judgedBy are the ways that the goals of a shape are about: where processors are
-// seen that are not there, the defaults are the measure.
+// judgedBy are the ways that the goals of a shape are about, those that choose options
+// alone: where processors are seen that are not there, the defaults are the measure.
 func (b *bench) judgedBy(s shape) []string {
 	if s.seen > 0 {
 		return []string{ways.Defaults, wayTare}
 	}
-	return append(ways.Names(b.ways), wayTare)
+	return append(ways.Names(slices.DeleteFunc(slices.Clone(b.ways), func(w ways.Way) bool { return w.Archive || w.Rule != nil })), wayTare)
 }
 
 // shapeText is the table of one JDK, and what the goals make of it.

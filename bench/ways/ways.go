@@ -34,6 +34,12 @@ type Way struct {
 	// Options are those for a container; ErrUnfit where the way itself gives
 	// up on it.
 	Options func(Container) ([]string, error)
+	// Archive says that a class archive comes with the options, and that nested jars are
+	// extracted for it.
+	Archive bool
+	// Rule, where there is one, makes the limit of the highest working set that the
+	// application has with ample memory.
+	Rule func(workingSet int64) int64
 }
 
 // ErrUnfit says that a way gives up on a container.
@@ -46,20 +52,65 @@ const (
 	RunJava  = "run-java.sh"
 	Paketo   = "Paketo"
 	RedHat   = "Red Hat"
+	Archive  = "75% + archive"
+	KRR      = "KRR"
+	VPA      = "VPA"
 )
 
-// All are all ways. script is the path of run-java.sh, see Unpack.
+// All are the ways that choose options alone. script is the path of run-java.sh, see Unpack.
 func All(script string) []Way {
 	return []Way{
-		{Defaults, "the JVM's defaults", fixed()},
-		{Percent, "`-XX:MaxRAMPercentage=75.0`, without whose point JDK 8 does not start", fixed("-XX:MaxRAMPercentage=75.0")},
-		{RunJava, "the options that run-java.sh 1.3.7 prints when it is told the container's size",
-			func(c Container) ([]string, error) { return runJava(script, c) }},
-		{Paketo, "the formula of Paketo's and Cloud Foundry's memory calculators: 250 threads, 35 % of all classes", paketo},
-		{RedHat, "the options of Red Hat's OpenJDK images: 80 % of the memory, the parallel collector, free ratios of 10 and 20 %",
-			fixed("-XX:MaxRAMPercentage=80.0", "-XX:+UseParallelGC", "-XX:MinHeapFreeRatio=10", "-XX:MaxHeapFreeRatio=20",
+		{Name: Defaults, Is: "the JVM's defaults", Options: fixed()},
+		{Name: Percent, Is: "`-XX:MaxRAMPercentage=75.0`, without whose point JDK 8 does not start", Options: fixed("-XX:MaxRAMPercentage=75.0")},
+		{Name: RunJava, Is: "the options that run-java.sh 1.3.7 prints when it is told the container's size",
+			Options: func(c Container) ([]string, error) { return runJava(script, c) }},
+		{Name: Paketo, Is: "the formula of Paketo's and Cloud Foundry's memory calculators: 250 threads, 35 % of all classes", Options: paketo},
+		{Name: RedHat, Is: "the options of Red Hat's OpenJDK images: 80 % of the memory, the parallel collector, free ratios of 10 and 20 %",
+			Options: fixed("-XX:MaxRAMPercentage=80.0", "-XX:+UseParallelGC", "-XX:MinHeapFreeRatio=10", "-XX:MaxHeapFreeRatio=20",
 				"-XX:GCTimeRatio=4", "-XX:AdaptiveSizePolicyWeight=90", "-XX:+ExitOnOutOfMemoryError")},
 	}
+}
+
+// More are ways that choose more than options.
+func More() []Way {
+	return []Way{
+		{Name: Archive, Is: "75% with a class archive, from JDK 25 on the AOT cache, and nested jars extracted: what Paketo's `BP_JVM_CDS_ENABLED` makes of Spring Boot, " +
+			"here of each application, and trained under its load instead of by a start", Options: archived, Archive: true},
+		{Name: KRR, Is: "the JVM's defaults, and the limit that KRR's simple strategy makes of their highest working set with ample memory: 15 % more, at least 100 MB", Options: fixed(), Rule: krr},
+		{Name: VPA, Is: "the JVM's defaults, and the limit that the vertical pod autoscaler's recommender makes of it: the end of its bucket in a histogram, 15 % more, at least 250 MiB",
+			Options: fixed(), Rule: vpa},
+	}
+}
+
+// archived are the options of 75%, for JDKs that have class archives of applications
+// (JEP 350).
+func archived(c Container) ([]string, error) {
+	if c.JDK == "8" {
+		return nil, fmt.Errorf("%w: JDK 8 has no class archives of applications", ErrUnfit)
+	}
+	return []string{"-XX:MaxRAMPercentage=75.0"}, nil
+}
+
+// krr is the rule of https://github.com/robusta-dev/krr: memory_buffer_percentage of
+// robusta_krr/strategies/simple.py, and memory_min_value of robusta_krr/core/runner.py.
+func krr(workingSet int64) int64 {
+	return max(workingSet+workingSet*15/100, 100_000_000)
+}
+
+// vpa is the rule of
+// https://github.com/kubernetes/autoscaler/tree/master/vertical-pod-autoscaler/pkg/recommender:
+// the peak of a day goes into a histogram whose first bucket is of 10 MB and each next one
+// 5 % larger (model/aggregations_config.go); a percentile is the end of its bucket
+// (util/histogram.go), to which recommendation-margin-fraction comes, and which is at least
+// pod-recommendation-min-memory-mb (logic/recommender.go).
+func vpa(workingSet int64) int64 {
+	const first, growth, margin, least = 1e7, 1.05, 1.15, 250 * mib
+	end, size := first, first
+	for float64(workingSet) >= end {
+		size *= growth
+		end += size
+	}
+	return max(int64(end*margin), least)
 }
 
 // Named are the ways of these names, in the order of All.

@@ -101,6 +101,30 @@ func TestRunJavaAgreesWithItsDocumentation(t *testing.T) {
 	}
 }
 
+// The limits that rules make: VPA's for 200 MiB, whose bucket ends at 215.8 MB, is the least.
+func TestRules(t *testing.T) {
+	for _, w := range More() {
+		if w.Rule == nil {
+			continue
+		}
+		want := map[string][2]int64{KRR: {100_000_000, 241_172_480}, VPA: {250 * mib, 250 * mib}}[w.Name]
+		if got := [2]int64{w.Rule(50 * mib), w.Rule(200 * mib)}; got != want {
+			t.Errorf("%s: %d, want %d", w.Name, got, want)
+		}
+	}
+	// The 30th bucket starts at 1e7 × (1.05³⁰ - 1) / 0.05 = 664.4 MB, and ends at 707.6 MB.
+	if got := vpa(700_000_000); got>>20 != 776 {
+		t.Errorf("%d", got)
+	}
+}
+
+// There are no class archives of an application before JDK 10.
+func TestArchived(t *testing.T) {
+	if _, err := archived(Container{JDK: "8"}); !errors.Is(err, ErrUnfit) {
+		t.Error(err)
+	}
+}
+
 func TestNamed(t *testing.T) {
 	all := All("")
 	if got, err := Named(all, []string{Paketo, Defaults}); err != nil || !slices.Equal(Names(got), []string{Defaults, Paketo}) {

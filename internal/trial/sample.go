@@ -55,6 +55,7 @@ type sampler struct {
 	live             int64     // smallest UsedAfterGC since mark
 	heap             int64     // largest HeapUsed
 	needed           int64     // largest usage less page cache
+	workingSet       int64     // largest usage less inactive file pages
 	peak             *footprint.Footprint
 	peakNeed         int64 // usage less page cache at the peak footprint
 	peakMap          int64 // the group's mapped and anonymous pages at that moment
@@ -117,6 +118,7 @@ func (s *sampler) sample(ctx context.Context) {
 	}
 	need := s.last.need()
 	s.needed = max(s.needed, need)
+	s.workingSet = max(s.workingSet, u.UsageBytes-u.Stat["inactive_file"])
 	if gc := s.last.gc; gc != nil {
 		s.heap = max(s.heap, gc.HeapUsed)
 		if live := gc.UsedAfterGC; live > 0 {

@@ -131,6 +131,9 @@ type Result struct {
 	// PeakBytes is the group's highest usage; NeededBytes its highest usage
 	// less page cache, of all samples.
 	PeakBytes, NeededBytes int64
+	// WorkingSetBytes is its highest usage less inactive file pages, of all samples: what
+	// the kubelet calls the working set.
+	WorkingSetBytes int64 `json:",omitempty"`
 	// CacheBytes is the page cache that the application needs under its load.
 	// It is found by lowering the limit after the measurement; 0 where that
 	// was not done.
@@ -558,7 +561,7 @@ func (t *run) result(u runner.Usage) *Result {
 	}
 	res := &Result{
 		Time: t.begin, Limits: t.spec.Limits, ReadyAfter: t.ready, JobTime: m.Time, Load: t.load, WarmupRequests: t.warmup, Warming: t.blocks, Took: time.Since(t.begin),
-		PeakBytes: cmp.Or(t.peak, u.PeakBytes), NeededBytes: t.sampler.needed, LiveBytes: t.sampler.live, HeapBytes: t.sampler.heap,
+		PeakBytes: cmp.Or(t.peak, u.PeakBytes), NeededBytes: t.sampler.needed, WorkingSetBytes: t.sampler.workingSet, LiveBytes: t.sampler.live, HeapBytes: t.sampler.heap,
 		Collections: e.Collections, RefaultBytes: e.RefaultBytes, Throttled: u.Throttled, CPUTime: u.CPUTime,
 		Exit: e.Exit, Ended: e.Ended, Peak: t.sampler.peak, End: t.end, Stat: u.Stat, Log: e.Log.LastLines,
 		Narrow: e.NarrowMiss(), Broken: e.Broken, Others: e.Others, UnpaidBytes: t.sampler.unpaid(), Growth: t.growth,
