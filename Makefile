@@ -206,8 +206,8 @@ bench-exec: build
 # options that others choose. A day from scratch, on a machine that does nothing
 # else: not part of bench. It goes on where it was cut off; the trials so far are
 # in docs/results/raw/peers.jsonl. PEERS=-short is the first part, PEERS=-list
-# says what is missing, PEERS='-fresh 20 -anew -shapes 25x1,17x1' compares at equal
-# robustness with what tare fit finds now; more in go run ./bench/peers -help.
+# says what is missing, PEERS='-fresh 20 -confirmations 1 -shapes 25x1,17x1' compares at
+# equal robustness; more in go run ./bench/peers -help.
 PEERS ?= -proof 20 -grid
 bench-peers: build
 	@scripts/setup.sh build bench

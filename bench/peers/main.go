@@ -48,11 +48,10 @@ type bench struct {
 	pairs         int
 	proof         int
 	fresh         int
-	anew          bool
 	grid          bool
 	// readAhead is that of the cache's disk, in KiB.
 	readAhead int64
-	// plan tells trials of other loads apart.
+	// plan tells trials apart that do not compare.
 	plan   string
 	runner runner.Runner
 	done   map[key]record
@@ -75,11 +74,10 @@ func main() {
 	flag.IntVar(&b.warm, "warm", 2, "warm trials at each limit")
 	flag.IntVar(&b.pairs, "pairs", 5, "trials at tare's limit, each beside one at the best other's")
 	flag.IntVar(&b.proof, "proof", 0, "fresh runs at tare's limit, and as many at 0.9 of it")
-	flag.IntVar(&b.fresh, "fresh", 0, "fresh runs that all must pass at the limits that are compared at equal robustness")
-	flag.BoolVar(&b.anew, "anew", false, "ask tare fit anew, and measure what it recommends now")
+	flag.IntVar(&b.fresh, "fresh", 0, "fresh runs that all must pass at the limits that are compared at equal robustness; such a report is one of its own, for all of it is measured anew")
 	flag.BoolVar(&b.grid, "grid", false, "tare's options at every limit of a grid of 2 %")
 	list := flag.Bool("list", false, "say what is still to be measured, and end")
-	write := flag.Bool("write", true, "write docs/results/peers.md, or with another load peers-LOAD.md")
+	write := flag.Bool("write", true, "write docs/results/peers.md, or with another load peers-LOAD.md, with -fresh peers-fresh.md")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -121,10 +119,21 @@ func (b *bench) run(ctx context.Context, apps, shapes, names string, list, write
 
 // report is the report's name, and the command that makes it.
 func (b *bench) report() (name, command string) {
-	if b.load == usualLoad {
-		return "peers", "make bench-peers"
+	name = "peers"
+	var flags []string
+	if b.load != usualLoad {
+		name += "-" + b.load.String()
+		flags = append(flags, fmt.Sprintf("-load %s", b.load))
 	}
-	return fmt.Sprintf("peers-%s", b.load), fmt.Sprintf("make bench-peers PEERS='-load %s'", b.load)
+	if b.fresh > 0 {
+		name += "-fresh"
+		flags = append(flags, fmt.Sprintf("-fresh %d", b.fresh))
+	}
+	command = "make bench-peers"
+	if len(flags) > 0 {
+		command += fmt.Sprintf(" PEERS='%s'", strings.Join(flags, " "))
+	}
+	return name, command
 }
 
 // prepare checks the flags, and reads what was measured before. clean removes
@@ -150,6 +159,9 @@ func (b *bench) check() error {
 	}
 	b.readAhead = runner.ReadAhead(filepath.Join(b.cache, "jdks")) >> 10
 	b.plan = fmt.Sprintf("%s closed loop of %d, ample %d MiB, %g of the throughput, read-ahead %d KiB", b.load, concurrency, ampleBytes/mib, b.share, b.readAhead)
+	if b.fresh > 0 {
+		b.plan += fmt.Sprintf(", %d fresh runs", b.fresh)
+	}
 	return nil
 }
 

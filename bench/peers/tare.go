@@ -58,7 +58,7 @@ func (m *measurer) measureTare(ctx context.Context) error {
 		return err
 	}
 	found := m.found(m.cell, wayTare)
-	if found == nil || m.anew {
+	if found == nil {
 		if found, err = m.fit(ctx, slo); err != nil {
 			return err
 		}
