@@ -48,6 +48,7 @@ type bench struct {
 	pairs         int
 	proof         int
 	fresh         int
+	hand          bool
 	grid          bool
 	// readAhead is that of the cache's disk, in KiB.
 	readAhead int64
@@ -75,6 +76,7 @@ func main() {
 	flag.IntVar(&b.pairs, "pairs", 5, "trials at tare's limit, each beside one at the best other's")
 	flag.IntVar(&b.proof, "proof", 0, "fresh runs at tare's limit, and as many at 0.9 of it")
 	flag.IntVar(&b.fresh, "fresh", 0, "fresh runs that all must pass at the limits that are compared at equal robustness; such a report is one of its own, for all of it is measured anew")
+	flag.BoolVar(&b.hand, "hand", false, "search by hand too: a beam search over ten levers, an hour or more for each application")
 	flag.BoolVar(&b.grid, "grid", false, "tare's options at every limit of a grid of 2 %")
 	list := flag.Bool("list", false, "say what is still to be measured, and end")
 	write := flag.Bool("write", true, "write docs/results/peers.md, or with another load peers-LOAD.md, with -fresh peers-fresh.md")
@@ -235,6 +237,9 @@ func (b *bench) measureCell(ctx context.Context, c cell) error {
 	}
 	if err := m.measureTare(ctx); err != nil {
 		return fmt.Errorf("%s: %w", wayTare, err)
+	}
+	if err := m.measureHand(ctx); err != nil {
+		return fmt.Errorf("%s: %w", wayHand, err)
 	}
 	return m.measureFresh(ctx)
 }

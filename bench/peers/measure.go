@@ -324,6 +324,14 @@ func (p *peer) try(ctx context.Context, s stage, limit int64) (record, error) {
 	if err != nil {
 		return record{}, err
 	}
+	return p.tryChosen(ctx, s, limit, chosen)
+}
+
+// tryChosen is try with what was chosen, which is made where it is gone.
+func (p *peer) tryChosen(ctx context.Context, s stage, limit int64, chosen record) (record, error) {
+	if err := p.remake(ctx, chosen); err != nil {
+		return record{}, err
+	}
 	for repeat := 0; ; repeat++ {
 		p.number++
 		r, err := p.trial(ctx, chosen.attempt(s, p.number, limit, p.slo))
@@ -341,17 +349,24 @@ func (m *measurer) chosen(ctx context.Context, w ways.Way, limit int64) (record,
 	if err != nil || !w.Archive {
 		return r, err
 	}
-	dir := filepath.Join(m.cache, "archives", "bench-peers", m.app.Name+"-"+m.shape.name)
-	archive := "-XX:SharedArchiveFile=" + filepath.Join(dir, "app.jsa")
-	if m.shape.jdk == "25" {
-		archive = "-XX:AOTCache=" + filepath.Join(dir, "app.aot")
-	}
-	r.Options = append(r.Options, archive)
-	jars := m.app.Jars(applications.Place{JDK: m.shape.jdk, Cache: m.cache})
-	if bootjar.Nested(jars[0]) {
-		r.Jar = filepath.Join(dir, "extracted", filepath.Base(jars[0]))
+	r.Options = append(r.Options, m.archiveOption("app"))
+	if jar := m.app.Jars(applications.Place{JDK: m.shape.jdk, Cache: m.cache})[0]; bootjar.Nested(jar) {
+		r.Jar = filepath.Join(m.archives(), "extracted", filepath.Base(jar))
 	}
 	return r, m.remake(ctx, r)
+}
+
+// archives is the folder of the cell's class archives and extracted jars.
+func (m *measurer) archives() string {
+	return filepath.Join(m.cache, "archives", "bench-peers", m.app.Name+"-"+m.shape.name)
+}
+
+// archiveOption uses a class archive of the cell.
+func (m *measurer) archiveOption(name string) string {
+	if m.shape.jdk == "25" {
+		return "-XX:AOTCache=" + filepath.Join(m.archives(), name+".aot")
+	}
+	return "-XX:SharedArchiveFile=" + filepath.Join(m.archives(), name+".jsa")
 }
 
 // end keeps what was found. The record of the median confirmation tells how it

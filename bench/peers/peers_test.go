@@ -327,6 +327,63 @@ func TestEqual(t *testing.T) {
 	}
 }
 
+// The beam finds the set that needs least, though one of its levers costs by itself, and
+// its smallest limit. A set has one lever of a name, and what an archive is trained with
+// comes before it.
+func TestHand(t *testing.T) {
+	saves := map[string]int64{"-XX:+UseSerialGC": 8, "-XX:+UseCompactObjectHeaders": 1, "-XX:TieredStopAtLevel=1": 9, "MALLOC_ARENA_MAX=1": 2, "-Xss512k": -1,
+		"-XX:CompileThresholdScaling=10": 1, "archive hand-0": 5, "archive hand-0-1": 7, "archive hand": -2, "-Xmx10m": 10, "-Xmx13m": 7, "-Xmn1m": 2, "-Xmn3m": 1}
+	need := func(r record) int64 {
+		need, xmx, trained := int64(90), 0, true
+		for _, o := range append(slices.Clone(r.Env), r.Options...) {
+			need -= saves[o]
+			if strings.HasPrefix(o, "-Xmx") {
+				xmx++
+			}
+			if strings.HasPrefix(o, "archive") {
+				trained = false
+			} else if !trained && strings.HasPrefix(o, "-XX:+Use") {
+				t.Fatalf("after the archive: %q", r.Options)
+			}
+			if o == "-XX:ArchiveRelocationMode=0" && !trained {
+				need -= 3
+			}
+		}
+		if xmx > 1 {
+			t.Fatalf("several heaps: %q", r.Options)
+		}
+		return need * mib
+	}
+	h := &hand{limit: 100 * mib, archive: func(name string) string { return "archive " + name }}
+	h.try = func(limit int64, chosen record) (record, error) {
+		r := record{NeededBytes: need(chosen), Verdict: trial.OOMKilled}
+		r.Rows = map[string]int64{"java-heap": r.NeededBytes, "mapped-files": 20 * mib}
+		if slices.Contains(chosen.Options, "-Xmx6m") || slices.Contains(chosen.Options, "-Xmx8m") {
+			return r, nil // too small
+		}
+		if limit >= r.NeededBytes+3*mib {
+			r.Verdict = trial.Passed
+		}
+		return r, nil
+	}
+	heap, err := h.smallestHeap()
+	if err != nil || heapLadder[heap] != 10 {
+		t.Fatalf("%d, %v", heap, err)
+	}
+	h.levers = handLevers(heap)
+	sets, err := h.beam()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := h.finish(sets)
+	want := []string{"-XX:+UseSerialGC", "-XX:+UseCompactObjectHeaders", "archive hand-0-1", "-XX:TieredStopAtLevel=1", "-XX:CompileThresholdScaling=10",
+		"-XX:+UnlockDiagnosticVMOptions", "-XX:ArchiveRelocationMode=0", "-Xmx10m", "-Xmn1m"}
+	// 90 - 8 - 1 - 7 - 9 - 1 - 3 - 10 - 2 - 2 = 47, 3 more to pass, and the tolerance.
+	if err != nil || !slices.Equal(got.Options, want) || !slices.Equal(got.Env, []string{"MALLOC_ARENA_MAX=1"}) || got.LimitBytes < 50*mib || got.LimitBytes > 52*mib {
+		t.Errorf("%q %q, %d MiB, %v", got.Env, got.Options, got.LimitBytes/mib, err)
+	}
+}
+
 // A rule's limit is confirmed, and none is searched.
 func TestRule(t *testing.T) {
 	b := testBench(t)

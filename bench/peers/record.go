@@ -103,6 +103,14 @@ type answer struct {
 
 func (r record) passed() bool { return r.Verdict == trial.Passed }
 
+// resident is the sum of its rows.
+func (r record) resident() (sum int64) {
+	for _, n := range r.Rows {
+		sum += n
+	}
+	return sum
+}
+
 // found says that a search's end has a limit that passed.
 func (a answer) found() bool { return a.Failure == "" && a.Over == "" }
 

@@ -42,6 +42,7 @@ func (b *bench) text() string {
 		fmt.Fprintf(&t, "\nNot measured yet: %s.\n", strings.Join(missing, "; "))
 	}
 	b.equalText(&t)
+	b.handText(&t)
 	b.searchText(&t)
 	b.gridText(&t)
 	b.proofText(&t)
@@ -177,12 +178,7 @@ func (b *bench) compare(all *compared, c cell, best record) {
 // goalsText judges the goals. One that is met while applications are missing is
 // met so far.
 func (b *bench) goalsText(t *strings.Builder, s shape, all compared) {
-	reached := func(ok bool) string {
-		if ok && len(all.shares) < b.countOn(s) {
-			return "so far"
-		}
-		return results.Reached(ok)
-	}
+	reached := func(ok bool) string { return reachedOn(ok, len(all.shares), b.countOn(s)) }
 	fmt.Fprintf(t, "\nOver %d of %d applications, geometric means:\n\n", len(all.shares), b.countOn(s))
 	if s.seen > 0 && len(all.seen) > 0 {
 		of := geometric(all.seen)
