@@ -104,7 +104,8 @@ func (m *measurer) equal(ctx context.Context, way string, first, most int64, slo
 	if err != nil {
 		return nil, err
 	}
-	r := record{key: key{cell: m.cell, Way: way, Stage: equalling}, JDK: m.java.Version, LimitBytes: cmp.Or(limit, most), Answer: &a}
+	r := m.ended(way, equalling)
+	r.LimitBytes, r.Answer = cmp.Or(limit, most), &a
 	return &r, m.keep(r)
 }
 
@@ -181,9 +182,9 @@ func (b *bench) equalText(t *strings.Builder) {
 		return
 	}
 	fmt.Fprintf(t, "\n## At equal robustness\n\nThe limit of each way, raised by 3 %% until %d fresh runs in a row pass; that of the others from the smallest that a few runs had found, "+
-		"and up to the best of them. Each is judged by the objective above, with baselines made right before. A run that is slow without memory having a part in it says nothing about a limit: it is made anew, %g of the runs at most. "+
+		"and up to the best of them. Each is judged by the objective above, with baselines made right before. A run that is slow without memory having a part in it says nothing about a limit: it is made anew, %.0f %% of the runs at most. "+
 		"The fewest requests of a run were %d. Processor time is that of the load over its requests, of the runs that passed at the limit: median (minimum … maximum).\n\n"+
-		"| application | shape | way | limit MiB | of the best other's | fresh runs | slow, made anew | ms of a processor per request |\n|---|---|---|---|---|---:|---:|---|\n%s", fresh, maxSlow, least, strings.Join(lines, ""))
+		"| application | shape | way | limit MiB | of the best other's | fresh runs | slow, made anew | ms of a processor per request |\n|---|---|---|---|---|---:|---:|---|\n%s", fresh, 100*maxSlow, least, strings.Join(lines, ""))
 	fmt.Fprintf(t, "\nOver %d of %d applications and JDKs that have this to be measured, geometric means:\n\n", len(shares), b.countEqual())
 	share, cost := geometric(shares), geometric(costs)
 	fmt.Fprintf(t, "- tare's limit of the best other's: %.2f; goal at most %.2f: %s\n", share, goalEqual, reachedOn(share <= goalEqual, len(shares), b.countEqual()))
@@ -222,7 +223,7 @@ func (b *bench) equalLine(c cell, way string, best *record) string {
 		case found.Answer.Over == "refused":
 			why = fmt.Sprintf("over %d: refused", found.LimitBytes/mib)
 		default:
-			why = fmt.Sprintf("%d or more", startOf(*found)/mib)
+			why = fmt.Sprintf("not tried: %d or more", startOf(*found)/mib)
 		}
 		return fmt.Sprintf("| %s | %s | %s | %s | | | | |\n", c.App, c.Shape, way, why)
 	case !r.Answer.found():

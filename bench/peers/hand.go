@@ -107,9 +107,10 @@ func (m *measurer) measureHand(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	found.cell, found.Stage, found.JDK = m.cell, answering, m.java.Version
-	found.Answer.Trials, found.Answer.SLO = p.number, slo
-	return m.keep(found)
+	r := m.ended(wayHand, answering)
+	r.LimitBytes, r.Options, r.Env, r.Answer = found.LimitBytes, found.Options, found.Env, found.Answer
+	r.Answer.Trials, r.Answer.SLO = p.number, slo
+	return m.keep(r)
 }
 
 // smallestHeap is the place of the smallest heap of the ladder that passes with room.

@@ -115,27 +115,29 @@ func (b *bench) run(ctx context.Context, apps, shapes, names string, list, write
 	if !write {
 		return nil
 	}
-	name, command := b.report()
-	return results.Write(name, "How little memory, against other ways to choose the options", command, text)
+	name, title, command := b.report()
+	return results.Write(name, title, command, text)
 }
 
-// report is the report's name, and the command that makes it.
-func (b *bench) report() (name, command string) {
-	name = "peers"
+// report is the report's name and title, and the command that makes it.
+func (b *bench) report() (name, title, command string) {
+	name, title = "peers", "How little memory, against other ways to choose the options"
 	var flags []string
 	if b.load != usualLoad {
 		name += "-" + b.load.String()
+		title += fmt.Sprintf(", under a load of %s", b.load)
 		flags = append(flags, fmt.Sprintf("-load %s", b.load))
 	}
 	if b.fresh > 0 {
 		name += "-fresh"
+		title += ", at equal robustness"
 		flags = append(flags, fmt.Sprintf("-fresh %d", b.fresh))
 	}
 	command = "make bench-peers"
 	if len(flags) > 0 {
 		command += fmt.Sprintf(" PEERS='%s'", strings.Join(flags, " "))
 	}
-	return name, command
+	return name, title, command
 }
 
 // prepare checks the flags, and reads what was measured before. clean removes

@@ -373,8 +373,8 @@ func (m *measurer) archiveOption(name string) string {
 // goes there.
 func (p *peer) end(limit int64, runs []record, a answer) (*record, error) {
 	a.SLO = p.slo
-	r := record{key: key{cell: p.cell, Way: p.way.Name, Stage: answering}, JDK: p.java.Version, Machine: runner.ThisMachine(),
-		Time: time.Now().UTC().Truncate(time.Second), LimitBytes: limit, Answer: &a}
+	r := p.ended(p.way.Name, answering)
+	r.LimitBytes, r.Answer = limit, &a
 	if len(runs) > 0 {
 		slices.SortFunc(runs, func(a, b record) int { return cmp.Compare(a.Throughput, b.Throughput) })
 		middle := runs[len(runs)/2]
@@ -387,6 +387,11 @@ func (p *peer) end(limit int64, runs []record, a answer) (*record, error) {
 		}
 	}
 	return &r, p.keep(r)
+}
+
+// ended is the record of a search that ends now.
+func (m *measurer) ended(way string, s stage) record {
+	return record{key: key{cell: m.cell, Way: way, Stage: s}, JDK: m.java.Version, Machine: runner.ThisMachine(), Time: time.Now().UTC().Truncate(time.Second)}
 }
 
 // measureWarm loads a way at its limit once it is warm.

@@ -315,7 +315,7 @@ func TestEqual(t *testing.T) {
 	text := b.text()
 	for _, want := range []string{
 		"| sysinfo | 25x1 | defaults | over 99: too-slow | | 6 | 1 | |", "| sysinfo | 25x1 | 75% | 99 | 1.00 | 7 | 1 | 2.00 (2.00 … 2.00) |",
-		"| sysinfo | 25x1 | Paketo | 500 or more |", "| sysinfo | 25x1 | tare | 50 | 0.51 | 4 | 0 | 1.00 (1.00 … 1.00) |", "Over 1 of 1 applications",
+		"| sysinfo | 25x1 | Paketo | not tried: 500 or more |", "| sysinfo | 25x1 | tare | 50 | 0.51 | 4 | 0 | 1.00 (1.00 … 1.00) |", "Over 1 of 1 applications",
 		"limit of the best other's: 0.51; goal at most 0.55: reached", "for a request of that other's: 0.50; goal at most 1.00: reached", "fewest requests of a run were 5000",
 	} {
 		if !strings.Contains(text, want) {
@@ -431,7 +431,7 @@ func TestFitted(t *testing.T) {
 	res.LimitBytes, res.Setup.Options, res.Took = 64*mib, []string{"-Xmx30m"}, 3*time.Minute
 	res.Baseline, res.AsGiven = at(fit.PhaseBaseline), at(fit.PhaseLever)
 	res.Confirmations = []fit.Trial{at(fit.PhaseConfirm), at(fit.PhaseConfirm)}
-	res.Trials = append([]fit.Trial{res.Baseline, res.AsGiven}, res.Confirmations...)
+	res.Trials = append([]fit.Trial{res.Baseline, res.AsGiven, at(fit.PhaseLong)}, res.Confirmations...)
 	text, err := json.Marshal(report.NewFitJSON(res, nil))
 	if err != nil {
 		t.Fatal(err)

@@ -36,7 +36,7 @@ type fitted struct {
 	// Jar stands in for the command's, where nested jars were extracted.
 	Jar    string
 	JDK    string
-	Trials []struct{ Phase fit.Phase }
+	Trials []fittedTrial
 	// Recommended is the confirmation of median throughput.
 	Recommended struct {
 		PeakBytes, NeededBytes  int64
@@ -49,6 +49,9 @@ type fitted struct {
 		}
 	}
 }
+
+// fittedTrial is one of its trials.
+type fittedTrial struct{ Phase fit.Phase }
 
 // measureTare asks tare fit, and then measures what it recommends: warm, again
 // and again, and on a grid.
@@ -305,12 +308,13 @@ func (f *fitted) record(slo string) record {
 	if f.Error != nil {
 		a.Failure = *f.Error
 	}
+	proof := slices.IndexFunc(f.Trials, func(t fittedTrial) bool { return t.Phase == fit.PhaseConfirm || t.Phase == fit.PhaseLong })
+	if a.Trials = proof; proof < 0 {
+		a.Trials = len(f.Trials)
+	}
 	for _, t := range f.Trials {
-		switch {
-		case t.Phase == fit.PhaseConfirm:
+		if t.Phase == fit.PhaseConfirm {
 			a.Confirmations++
-		case a.Confirmations == 0:
-			a.Trials++
 		}
 	}
 	r := record{JDK: f.JDK, Took: f.TookSeconds, LimitBytes: f.LimitBytes, Options: f.Options, Env: f.Env, Jar: f.Jar,
