@@ -21,7 +21,7 @@ import (
 
 const (
 	agentImage = "docker.io/tare/tare:test"
-	appImage   = "docker.io/tare/holder:17"
+	appImage   = "docker.io/tare/sysinfo:17"
 	namespace  = cluster.AgentNamespace
 )
 
@@ -37,7 +37,7 @@ func TestCluster(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	c := cluster.Start(t, cluster.Image{Name: agentImage, Entrypoint: []string{"/usr/bin/tare"}, Files: map[string]string{"/usr/bin/tare": tare}},
-		cluster.Image{Name: appImage, Files: map[string]string{"/jdk": jvmtest.Home(t, 17), "/workloads.jar": jvmtest.Jar(t, "workloads.jar")}})
+		cluster.Image{Name: appImage, Files: map[string]string{"/jdk": jvmtest.Home(t, 17), "/sysinfo.jar": jvmtest.Jar(t, "sysinfo.jar")}})
 	client, err := kubeapi.Open(kubeapi.Options{Kubeconfig: c.Kubeconfig, Namespace: "default"})
 	if err != nil {
 		t.Fatal(err)
@@ -60,8 +60,7 @@ spec:
   - name: shop
     image: `+appImage+`
     imagePullPolicy: Never
-    stdin: true
-    command: [/jdk/bin/java, -Xmx24m, -jar, /workloads.jar, holder, "1"]
+    command: [/jdk/bin/java, -Xmx24m, -jar, /sysinfo.jar, --log-level, error]
     resources: {limits: {memory: 128Mi}}
 `)
 	named(t, client)
