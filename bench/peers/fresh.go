@@ -34,7 +34,7 @@ func (m *measurer) measureFresh(ctx context.Context) error {
 		if first >= best {
 			break
 		}
-		choose := func(limit int64) (record, error) { return m.chosen(ctx, w, limit) }
+		choose := func(limit int64) (record, error) { return m.chosen(w, limit) }
 		most := best
 		if w.Rule != nil {
 			most = first
@@ -51,9 +51,6 @@ func (m *measurer) measureFresh(ctx context.Context) error {
 		found := m.found(m.cell, way)
 		if found == nil || !found.Answer.found() {
 			continue
-		}
-		if err := m.remake(ctx, *found); err != nil {
-			return err
 		}
 		if _, err = m.equal(ctx, way, found.LimitBytes, ampleBytes, slo, func(int64) (record, error) { return *found, nil }); err != nil {
 			return err
@@ -85,15 +82,18 @@ func startOf(found record) int64 {
 
 // equal raises a way's limit from first until its fresh runs pass, and keeps where they did.
 func (m *measurer) equal(ctx context.Context, way string, first, most int64, slo string, choose func(limit int64) (record, error)) (*record, error) {
-	if r := m.equalled(m.cell, way); r != nil && r.Answer.Fresh == m.fresh {
+	if r := m.equalled(m.cell, way); r != nil {
 		return r, nil
 	}
-	a := answer{SLO: slo, Fresh: m.fresh}
+	a := answer{SLO: slo}
 	limit, err := confirmed(first, most, 1, func(limit int64) (bool, error) {
 		chosen, err := choose(limit)
 		if errors.Is(err, ways.ErrUnfit) {
 			a.Over = "refused"
 			return false, nil
+		}
+		if err == nil {
+			err = m.remake(ctx, chosen)
 		}
 		if err != nil {
 			return false, err
@@ -161,14 +161,14 @@ func (b *bench) bestEqual(c cell) *record {
 func (b *bench) equalText(t *strings.Builder) {
 	var lines []string
 	var shares, costs []float64
-	least, fresh := int64(math.MaxInt64), 0
+	least := int64(math.MaxInt64)
 	for _, c := range b.cells() {
 		best, tare := b.bestEqual(c), b.equalled(c, wayTare)
 		if best == nil || tare == nil || !tare.Answer.found() {
 			continue
 		}
 		share, cost := ratio(tare.LimitBytes, best.LimitBytes), results.Median(processors(b.freshAt(*tare)))/results.Median(processors(b.freshAt(*best)))
-		shares, costs, fresh = append(shares, share), append(costs, cost), tare.Answer.Fresh
+		shares, costs = append(shares, share), append(costs, cost)
 		for _, way := range append(ways.Names(b.ways), wayTare) {
 			lines = append(lines, b.equalLine(c, way, best))
 			if r := b.equalled(c, way); r != nil {
@@ -184,7 +184,7 @@ func (b *bench) equalText(t *strings.Builder) {
 	fmt.Fprintf(t, "\n## At equal robustness\n\nThe limit of each way, raised by 3 %% until %d fresh runs in a row pass; that of the others from the smallest that a few runs had found, "+
 		"and up to the best of them. Each is judged by the objective above, with baselines made right before. A run that is slow without memory having a part in it says nothing about a limit: it is made anew, %.0f %% of the runs at most. "+
 		"The fewest requests of a run were %d. Processor time is that of the load over its requests, of the runs that passed at the limit: median (minimum … maximum).\n\n"+
-		"| application | shape | way | limit MiB | of the best other's | fresh runs | slow, made anew | ms of a processor per request |\n|---|---|---|---|---|---:|---:|---|\n%s", fresh, 100*maxSlow, least, strings.Join(lines, ""))
+		"| application | shape | way | limit MiB | of the best other's | fresh runs | slow, made anew | ms of a processor per request |\n|---|---|---|---|---|---:|---:|---|\n%s", b.fresh, 100*maxSlow, least, strings.Join(lines, ""))
 	fmt.Fprintf(t, "\nOver %d of %d applications and JDKs that have this to be measured, geometric means:\n\n", len(shares), b.countEqual())
 	share, cost := geometric(shares), geometric(costs)
 	fmt.Fprintf(t, "- tare's limit of the best other's: %.2f; goal at most %.2f: %s\n", share, goalEqual, reachedOn(share <= goalEqual, len(shares), b.countEqual()))

@@ -26,7 +26,7 @@ const (
 
 // handLever is what is tried by hand. Of those of one name a set has one.
 type handLever struct {
-	name, value  string
+	name         string
 	options, env []string
 	// archive says that a class archive is trained and used.
 	archive bool
@@ -53,11 +53,10 @@ func handLevers(heap int) []handLever {
 		{name: "archive not relocated", options: []string{"-XX:+UnlockDiagnosticVMOptions", "-XX:ArchiveRelocationMode=0"}, since: 17},
 	}
 	for _, h := range heapLadder[heap:min(heap+3, len(heapLadder))] {
-		value := fmt.Sprintf("%dm", h)
-		out = append(out, handLever{name: "heap", value: value, options: []string{"-Xmx" + value}})
+		out = append(out, handLever{name: "heap", options: []string{fmt.Sprintf("-Xmx%dm", h)}})
 	}
 	for _, young := range []string{"1m", "3m"} {
-		out = append(out, handLever{name: "young generation", value: young, options: []string{"-Xmn" + young}})
+		out = append(out, handLever{name: "young generation", options: []string{"-Xmn" + young}})
 	}
 	return out
 }

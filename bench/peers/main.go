@@ -33,6 +33,9 @@ const rawFile = "docs/results/raw/peers.jsonl"
 // is of.
 const usualLoad = 10 * time.Second
 
+// usualConfirmations are those of a limit that was found.
+const usualConfirmations = 3
+
 type bench struct {
 	cache         string
 	apps          []applications.Application
@@ -71,7 +74,7 @@ func main() {
 	flag.DurationVar(&b.load, "load", usualLoad, "load of a trial, from readiness on; the report's name tells another one")
 	flag.DurationVar(&b.warmup, "warmup", 20*time.Second, "load before the load of a warm trial")
 	flag.Float64Var(&b.share, "share", 0.6, "what must be kept of the throughput that the defaults have with ample memory; where runs of the same differ less, tare fit's own 0.9 can be asked")
-	flag.IntVar(&b.confirmations, "confirmations", 3, "fresh runs that must pass at a limit that was found")
+	flag.IntVar(&b.confirmations, "confirmations", usualConfirmations, "fresh runs that must pass at a limit that was found")
 	flag.IntVar(&b.warm, "warm", 2, "warm trials at each limit")
 	flag.IntVar(&b.pairs, "pairs", 5, "trials at tare's limit, each beside one at the best other's")
 	flag.IntVar(&b.proof, "proof", 0, "fresh runs at tare's limit, and as many at 0.9 of it")
@@ -132,6 +135,12 @@ func (b *bench) report() (name, title, command string) {
 		name += "-fresh"
 		title += ", at equal robustness"
 		flags = append(flags, fmt.Sprintf("-fresh %d", b.fresh))
+	}
+	if b.confirmations != usualConfirmations {
+		flags = append(flags, fmt.Sprintf("-confirmations %d", b.confirmations))
+	}
+	if b.hand {
+		flags = append(flags, "-hand")
 	}
 	command = "make bench-peers"
 	if len(flags) > 0 {

@@ -317,7 +317,7 @@ func (p *peer) searchBelow(ctx context.Context, enough, usage int64) (*record, e
 // try makes the next trial, and again while noise may have failed it. A limit
 // that the way itself gives up on takes none.
 func (p *peer) try(ctx context.Context, s stage, limit int64) (record, error) {
-	chosen, err := p.chosen(ctx, p.way, limit)
+	chosen, err := p.chosen(p.way, limit)
 	if errors.Is(err, ways.ErrUnfit) {
 		return record{Verdict: "refused"}, nil
 	}
@@ -341,9 +341,8 @@ func (p *peer) tryChosen(ctx context.Context, s stage, limit int64, chosen recor
 	}
 }
 
-// chosen is what a way chooses for a limit, with what its options need. The error wraps
-// ways.ErrUnfit where it gives up.
-func (m *measurer) chosen(ctx context.Context, w ways.Way, limit int64) (record, error) {
+// chosen is what a way chooses for a limit. The error wraps ways.ErrUnfit where it gives up.
+func (m *measurer) chosen(w ways.Way, limit int64) (record, error) {
 	options, err := w.Options(ways.Container{JDK: m.shape.jdk, MemoryBytes: limit, CPUs: m.shape.cpus, Classes: m.classes})
 	r := record{key: key{Way: w.Name}, LimitBytes: limit, Options: options}
 	if err != nil || !w.Archive {
@@ -353,7 +352,7 @@ func (m *measurer) chosen(ctx context.Context, w ways.Way, limit int64) (record,
 	if jar := m.app.Jars(applications.Place{JDK: m.shape.jdk, Cache: m.cache})[0]; bootjar.Nested(jar) {
 		r.Jar = filepath.Join(m.archives(), "extracted", filepath.Base(jar))
 	}
-	return r, m.remake(ctx, r)
+	return r, nil
 }
 
 // archives is the folder of the cell's class archives and extracted jars.

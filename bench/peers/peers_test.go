@@ -539,8 +539,8 @@ func TestRemake(t *testing.T) {
 		if again, err := os.Stat(archive); err != nil || !again.ModTime().Equal(made.ModTime()) {
 			t.Errorf("%s: an archive that is there is made again: %v", c.shape, err)
 		}
-		chosen, err := m.chosen(t.Context(), ways.More()[0], 100*mib)
-		if err != nil || chosen.Jar != "" || len(chosen.Options) != 2 {
+		chosen, err := m.chosen(ways.More()[0], 100*mib)
+		if err = errors.Join(err, m.remake(t.Context(), chosen)); err != nil || chosen.Jar != "" || len(chosen.Options) != 2 {
 			t.Fatalf("%s: %+v, %v", c.shape, chosen, err)
 		}
 		if file, ok := strings.CutPrefix(chosen.Options[1], c.use); !ok || gone(file) {

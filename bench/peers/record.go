@@ -91,10 +91,9 @@ type answer struct {
 	Confirmations int     `json:"confirmations"`
 	Throughput    float64 `json:"throughput"` // of the median confirmation
 	Ready         float64 `json:"readySeconds"`
-	// Fresh are the runs that all had to pass, where the record is of equal robustness, and
-	// Slow those in which memory had no part, and that were made anew.
-	Fresh int `json:"fresh,omitempty"`
-	Slow  int `json:"slow,omitempty"`
+	// Slow are fresh runs that were slow without memory having a part in it, and that were
+	// made anew.
+	Slow int `json:"slow,omitempty"`
 	// MarginBytes is what was added to the smallest limit that passed.
 	MarginBytes int64 `json:"marginBytes,omitempty"`
 	// SLO is what had to hold.

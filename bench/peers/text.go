@@ -54,7 +54,7 @@ func (b *bench) text() string {
 func (b *bench) method(t *strings.Builder) {
 	fmt.Fprintf(t, "An application runs in a control group, and is loaded for %s by a closed loop of %d requests at a time from the moment that it is ready: "+
 		"what it serves while it is cold counts. The objective is the same for all: no error, and %g of the throughput that the JVM's defaults have with %d MiB (the "+
-		"median of %d runs). For each of the others the smallest limit that passes is found by halving, to 2 %% or 2 MiB, and confirmed by %d fresh runs, raised by 3 %% "+
+		"median of %d runs). For each of the others the smallest limit that passes is found by halving, to 2 %% or 2 MiB, and confirmed by fresh runs (%d), raised by 3 %% "+
 		"until all pass; a run that missed by little is made again, twice at most. *Over* a limit is a way that failed at the smallest that another one of them had passed with: it was not searched further. *Refused* is a limit that the way itself has no options for. %s*tare* is `tare fit` with its own defaults and that objective, by its own baselines. "+
 		"Its rates are of the median confirming run, as those of the others. *Warm* is the rate at that limit after %s of load, of fresh runs of which nothing is asked "+
 		"but no error, and how those that failed ended: a limit found by a shorter load need not hold for a longer one. "+
