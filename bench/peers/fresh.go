@@ -24,7 +24,7 @@ func (m *measurer) measureFresh(ctx context.Context) error {
 	if m.fresh == 0 {
 		return nil
 	}
-	slo, err := m.objective(ctx, freshly+beside, 0)
+	slo, err := m.objective(ctx, freshly+beside, 0, m.share)
 	if err != nil {
 		return err
 	}

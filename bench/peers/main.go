@@ -77,7 +77,7 @@ func main() {
 	flag.IntVar(&b.confirmations, "confirmations", usualConfirmations, "fresh runs that must pass at a limit that was found")
 	flag.IntVar(&b.warm, "warm", 2, "warm trials at each limit")
 	flag.IntVar(&b.pairs, "pairs", 5, "trials at tare's limit, each beside one at the best other's")
-	flag.IntVar(&b.proof, "proof", 0, "fresh runs at tare's limit, and as many at 0.9 of it")
+	flag.IntVar(&b.proof, "proof", 0, "fresh runs at tare's limit, as many there with half the processors, and as many at 0.9 of it")
 	flag.IntVar(&b.fresh, "fresh", 0, "fresh runs that all must pass at the limits that are compared at equal robustness; such a report is one of its own, for all of it is measured anew")
 	flag.BoolVar(&b.hand, "hand", false, "search by hand too: a beam search over ten levers, an hour or more for each application")
 	flag.BoolVar(&b.grid, "grid", false, "tare's options at every limit of a grid of 2 %")
@@ -138,6 +138,9 @@ func (b *bench) report() (name, title, command string) {
 	}
 	if b.confirmations != usualConfirmations {
 		flags = append(flags, fmt.Sprintf("-confirmations %d", b.confirmations))
+	}
+	if b.proof > 0 {
+		flags = append(flags, fmt.Sprintf("-proof %d", b.proof))
 	}
 	if b.hand {
 		flags = append(flags, "-hand")

@@ -149,7 +149,7 @@ func (m *measurer) spec(a attempt) (trial.Spec, error) {
 	if err != nil {
 		return trial.Spec{}, err
 	}
-	return trial.Spec{Args: args, Env: runner.Environ(os.Environ(), slices.Concat(m.shape.env(), a.env)), Limits: runner.Limits{MemoryBytes: a.limit, CPUs: m.shape.cpus},
+	return trial.Spec{Args: args, Env: runner.Environ(os.Environ(), slices.Concat(m.shape.env(), a.env)), Limits: runner.Limits{MemoryBytes: a.limit, CPUs: a.Stage.processors() * m.shape.cpus},
 		Ready: ready, ReadyTimeout: readyTimeout, SLO: slo, Probe: a.slo == noErrors,
 		Loader: load.HTTP{Plan: load.Plan{Targets: targets, Concurrency: concurrency, Timeout: load.RequestTimeout}},
 		Warmup: a.warmup, Duration: m.load, JavaHome: m.java.Home, Files: parsed.Files(),
@@ -162,11 +162,11 @@ const noErrors = "errors=0"
 // slo is the objective of all ways in this cell: a share of the throughput of
 // the JVM's defaults with ample memory, the median of some runs.
 func (m *measurer) slo(ctx context.Context) (string, error) {
-	return m.objective(ctx, searching, 0)
+	return m.objective(ctx, searching, 0, m.share)
 }
 
-// objective is by the baselines of a stage after so many of them.
-func (m *measurer) objective(ctx context.Context, s stage, after int) (string, error) {
+// objective is a share of the throughput of the baselines of a stage after so many of them.
+func (m *measurer) objective(ctx context.Context, s stage, after int, share float64) (string, error) {
 	var rates []float64
 	for n := range baselines {
 		rate, err := m.baseline(ctx, s, after+n+1)
@@ -175,7 +175,7 @@ func (m *measurer) objective(ctx context.Context, s stage, after int) (string, e
 		}
 		rates = append(rates, rate)
 	}
-	return fmt.Sprintf("%s throughput>=%.1f/s", noErrors, m.share*results.Median(rates)), nil
+	return fmt.Sprintf("%s throughput>=%.1f/s", noErrors, share*results.Median(rates)), nil
 }
 
 // baseline is the throughput of the JVM's defaults with ample memory.
@@ -188,15 +188,6 @@ func (m *measurer) baseline(ctx context.Context, s stage, n int) (float64, error
 		return 0, fmt.Errorf("with the JVM's defaults and %d MiB it is %s: %s", r.LimitBytes/mib, r.Verdict, strings.Join(r.Evidence, "; "))
 	}
 	return r.Throughput, nil
-}
-
-// paceEvery is how many trials are judged by the same baselines beside them.
-const paceEvery = 5
-
-// paced is the objective by baselines that are made beside the n-th trial of a
-// stage, for a machine's own speed differs from hour to hour.
-func (m *measurer) paced(ctx context.Context, s stage, n int) (string, error) {
-	return m.objective(ctx, s+beside, (n-1)/paceEvery*baselines)
 }
 
 // measurePeer finds the smallest limit that a way passes with, and how fast it

@@ -19,9 +19,11 @@ const (
 	confirming stage = "confirm"
 	warming    stage = "warm"
 	proving    stage = "proof"
-	below      stage = "below"
-	gridding   stage = "grid"
-	training   stage = "train"
+	// halved are runs with half the processors, of which half the throughput is asked.
+	halved   stage = "half"
+	below    stage = "below"
+	gridding stage = "grid"
+	training stage = "train"
 	// freshly are the runs that all must pass at a limit of equal robustness.
 	freshly stage = "fresh"
 	// equalling is the record of such a limit.
@@ -34,6 +36,14 @@ const (
 	// beside marks the baselines that trials of a stage are judged by.
 	beside = " pace"
 )
+
+// processors is the share of a cell's processors that a run of a stage has.
+func (s stage) processors() float64 {
+	if s == halved {
+		return 0.5
+	}
+	return 1
+}
 
 // key names a trial: the number counts those of one stage.
 type key struct {
@@ -101,6 +111,9 @@ type answer struct {
 }
 
 func (r record) passed() bool { return r.Verdict == trial.Passed }
+
+// lacksMemory says that memory's own signals speak against its limit.
+func (r record) lacksMemory() bool { return !r.passed() && r.Verdict != trial.TooSlow }
 
 // resident is the sum of its rows.
 func (r record) resident() (sum int64) {

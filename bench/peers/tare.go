@@ -79,17 +79,29 @@ func (m *measurer) measureTare(ctx context.Context) error {
 		return err
 	}
 	for n := range m.proof {
-		if _, err := m.again(ctx, *found, proving, proving, n+1, found.LimitBytes); err != nil {
-			return err
-		}
-		if _, err := m.again(ctx, *found, below, proving, n+1, found.LimitBytes*9/10/mib*mib); err != nil {
-			return err
+		for _, s := range m.proofStages() {
+			limit := found.LimitBytes
+			if s == below {
+				limit = limit * 9 / 10 / mib * mib
+			}
+			if _, err := m.again(ctx, *found, s, proving, n+1, limit); err != nil {
+				return err
+			}
 		}
 	}
 	if m.grid {
 		return m.measureGrid(ctx, *found)
 	}
 	return nil
+}
+
+// proofStages are the runs of a proof, which are made in turn. A cell without a quota has no
+// half of it.
+func (m *measurer) proofStages() []stage {
+	if m.shape.cpus == 0 {
+		return []stage{proving, below}
+	}
+	return []stage{proving, halved, below}
 }
 
 // measurePairs makes trials with what was found and with the best other's, each at
@@ -114,10 +126,13 @@ func (m *measurer) measurePairs(ctx context.Context, found record) error {
 	return nil
 }
 
-// again makes the n-th trial of a stage with what was found, judged by the
-// baselines beside those of a stage.
+// paceEvery is how many trials are judged by the same baselines beside them.
+const paceEvery = 5
+
+// again makes the n-th trial of a stage with what was found, judged by baselines beside
+// those of a stage, for a machine's own speed differs from hour to hour.
 func (m *measurer) again(ctx context.Context, found record, s, paces stage, n int, limit int64) (record, error) {
-	slo, err := m.paced(ctx, paces, n)
+	slo, err := m.objective(ctx, paces+beside, (n-1)/paceEvery*baselines, s.processors()*m.share)
 	if err != nil {
 		return record{}, err
 	}
@@ -126,9 +141,9 @@ func (m *measurer) again(ctx context.Context, found record, s, paces stage, n in
 
 // lacks says that trials of what was found are still to be made.
 func (m *measurer) lacks(found record) bool {
-	return found.Answer.Failure == "" &&
-		(len(m.of(m.cell, wayTare, warming)) < m.warm || len(m.of(m.cell, wayTare, pairing)) < m.pairs || len(m.of(m.cell, wayTare, proving)) < m.proof ||
-			len(m.of(m.cell, wayTare, below)) < m.proof || m.grid && !m.gridded(found))
+	short := func(s stage, wanted int) bool { return len(m.of(m.cell, wayTare, s)) < wanted }
+	return found.Answer.Failure == "" && (short(warming, m.warm) || short(pairing, m.pairs) || m.grid && !m.gridded(found) ||
+		slices.ContainsFunc(m.proofStages(), func(s stage) bool { return short(s, m.proof) }))
 }
 
 // remake makes what the options need and another machine had: the extracted jars,
