@@ -184,6 +184,9 @@ func (o *bakeOptions) keepsFit(err error) error {
 func (o *bakeOptions) bake(cmd *cobra.Command, args []string) error {
 	ctx, stderr := cmd.Context(), cmd.ErrOrStderr()
 	launcher, err := findLauncher(o.launcher)
+	if err == nil {
+		err = checkLauncher(launcher, "") // before the fit, whose image tells for which architecture
+	}
 	if err != nil {
 		return &exitError{exitTarget, err}
 	}
@@ -518,8 +521,8 @@ func isFile(path string) bool {
 // machines are the ELF machines of architectures as images name them.
 var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
 
-// checkLauncher makes sure that a program starts in any image of an architecture: it
-// needs no loader of shared libraries.
+// checkLauncher makes sure that a program starts in any image of an architecture, or of
+// any where that is empty: it needs no loader of shared libraries.
 func checkLauncher(file, architecture string) error {
 	f, err := elf.Open(file)
 	if err != nil {
