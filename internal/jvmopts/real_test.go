@@ -10,13 +10,13 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
-	"runtime"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"tare.dev/tare/internal/testkit/jvmtest"
+	"tare.dev/tare/internal/testkit/results"
 )
 
 var (
@@ -247,9 +247,7 @@ func versionOf(t *testing.T, java string) string {
 	return string(m[1])
 }
 
-const resultText = `# The model of the user's options
-
-Made by make bench-options on Linux %s, %s, %d processors, %s. All of it is generated from fixed seeds.
+const resultText = `All of it is generated from fixed seeds.
 
 **The user wins.** Of %d generated users, with up to 8 options each over all sources of six JDKs, tare's additions
 overrode the option of none: %d options were added, %d groups were refused because the user had settled what
@@ -271,12 +269,8 @@ No spread is given: the same seed makes the same users.
 
 func writeResult(t *testing.T, rows string) {
 	t.Helper()
-	kernel, err := os.ReadFile("/proc/sys/kernel/osrelease")
-	if err != nil {
-		t.Fatal(err)
-	}
-	text := fmt.Sprintf(resultText, strings.TrimSpace(string(kernel)), runtime.GOARCH, runtime.NumCPU(), time.Now().UTC().Format(time.DateOnly),
-		figures.users, figures.options, figures.refused, *realCases, rows)
+	text := results.Text("The model of the user's options", "make bench-options",
+		fmt.Sprintf(resultText, figures.users, figures.options, figures.refused, *realCases, rows))
 	if err := os.WriteFile(*realOut, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
