@@ -262,13 +262,13 @@ func (b *bench) handText(t *strings.Builder) {
 	var lines []string
 	near := true
 	for _, c := range b.cells() {
-		found, best, tare := b.found(c, wayHand), b.equalled(c, wayHand), b.equalled(c, wayTare)
-		if best == nil || tare == nil || !best.Answer.found() || !tare.Answer.found() {
+		found, best, tare, other := b.found(c, wayHand), b.equalled(c, wayHand), b.equalled(c, wayTare), b.bestEqual(c)
+		if best == nil || tare == nil || other == nil || !best.Answer.found() || !tare.Answer.found() {
 			continue
 		}
 		of := ratio(tare.LimitBytes, best.LimitBytes)
 		near = near && of <= goal
-		lines = append(lines, fmt.Sprintf("| %s | %s | %d | %d | %.2f | %d | `%s` |\n", c.App, c.Shape, tare.LimitBytes/mib, best.LimitBytes/mib, of, found.Answer.Trials,
+		lines = append(lines, fmt.Sprintf("| %s | %s | %d | %d | %.2f | %.2f | %d | `%s` |\n", c.App, c.Shape, tare.LimitBytes/mib, best.LimitBytes/mib, of, ratio(best.LimitBytes, other.LimitBytes), found.Answer.Trials,
 			b.withoutCache(strings.Join(slices.Concat(found.Env, found.Options), " "))))
 	}
 	if len(lines) == 0 {
@@ -277,7 +277,8 @@ func (b *bench) handText(t *strings.Builder) {
 	fmt.Fprintf(t, "\n## Against the hand\n\nA beam search over ten levers: the serial collector, compact headers, C1 alone, one malloc arena, stacks of 512 KiB, "+
 		"compilation ten times as late, a class archive trained under the load, and not relocated, the heap (the three smallest of a ladder that pass with room), the young generation (1 or 3 MiB). "+
 		"Each set is tried once, with %g of the best other's limit. The %d of which least cannot be dropped, and the %d of which least is resident, go on with each lever more, until a round lowers neither by %g %%. "+
-		"Of the best of all by each the smallest limit is searched as for the others, and the smallest of them raised until all fresh runs pass, as tare's.\n\n"+
-		"| application | shape | tare's limit MiB | by hand | of it | trials by hand | by hand |\n|---|---|---|---|---|---:|---|\n%s\n- at most %.2f of it in each: %s\n",
+		"Of the best of all by each the smallest limit is searched as for the others, and the smallest of them raised until all fresh runs pass, as tare's. "+
+		"By hand, of the best other's limit, tells how far these levers go.\n\n"+
+		"| application | shape | tare's limit MiB | by hand | tare's, of that by hand | by hand, of the best other's | trials by hand | what was found by hand |\n|---|---|---|---|---|---|---:|---|\n%s\n- at most %.2f of it in each: %s\n",
 		handRoom, beamWidth, beamWidth, 100*beamGain, strings.Join(lines, ""), goal, reachedOn(near, len(lines), 2))
 }

@@ -309,6 +309,8 @@ func TestEqual(t *testing.T) {
 	runs(ways.Defaults, 98, 0.002, ok, ok, ok, trial.Stalled)
 	runs(ways.Defaults, 99, 0.002, trial.TooSlow, trial.TooSlow)
 	runs(wayTare, 50, 0.001, ok, ok, ok, ok)
+	b.answer(t, wayHand, 48, 990, "")
+	runs(wayHand, 48, 0.001, ok, ok, ok, ok)
 	m := &measurer{bench: b, cell: c, shape: allShapes[0], app: b.apps[0]}
 	if err := m.measureFresh(t.Context()); err != nil {
 		t.Fatal(err)
@@ -318,6 +320,7 @@ func TestEqual(t *testing.T) {
 		"| sysinfo | 25x1 | defaults | over 99: too-slow | | 6 | 1 | |", "| sysinfo | 25x1 | 75% | 99 | 1.00 | 7 | 1 | 2.00 (2.00 … 2.00) |",
 		"| sysinfo | 25x1 | Paketo | not tried: 500 or more |", "| sysinfo | 25x1 | tare | 50 | 0.51 | 4 | 0 | 1.00 (1.00 … 1.00) |", "Over 1 of 1 applications",
 		"limit of the best other's: 0.51; goal at most 0.55: reached", "for a request of that other's: 0.50; goal at most 1.00: reached", "fewest requests of a run were 5000",
+		"| sysinfo | 25x1 | 50 | 48 | 1.04 | 0.48 | 9 | `", "at most 1.05 of it in each: so far",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in:\n%s", want, text)

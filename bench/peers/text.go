@@ -404,7 +404,7 @@ func (b *bench) proofText(t *strings.Builder) {
 		"Where a run has much less of the throughput than the fit's confirming runs, the machine was slower, or another one.\n\n"+
 		"| application | shape | memory lacks at the limit | with half the processors | at 0.9 of it | baselines beside | req/s of the fit's |\n|---|---|---|---|---|---|---|\n%s\n"+
 		"- at the limit, also with half the processors, memory lacks in %d of %d; goal at most 1 in %.0f, and %d in each cell: %s\n- it lacks in at least half at 0.9 of it: %s\n",
-		paceEvery, strings.Join(lines, ""), failures, runs, 1/goalFails, goalCell, results.Reached(float64(failures) <= goalFails*float64(runs) && most <= goalCell), results.Reached(tight))
+		paceEvery, strings.Join(lines, ""), failures, runs, 1/goalFails, goalCell, reachedOn(float64(failures) <= goalFails*float64(runs) && most <= goalCell, len(lines), b.countEqual()), reachedOn(tight, len(lines), b.countEqual()))
 }
 
 func countLacking(trials []record) int {
