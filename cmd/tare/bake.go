@@ -526,7 +526,7 @@ var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AA
 func checkLauncher(file, architecture string) error {
 	f, err := elf.Open(file)
 	if err != nil {
-		return fmt.Errorf("tare-exec: %w", err)
+		return fmt.Errorf("%s is not tare-exec: %w: name that with --launcher", file, err)
 	}
 	defer f.Close()
 	if want, known := machines[architecture]; known && f.Machine != want {

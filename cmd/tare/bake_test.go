@@ -343,6 +343,7 @@ func TestBakeRefuses(t *testing.T) {
 		{e.Host, []string{"a", "--jib"}, exitUsage, "name it with --from-fit"},
 		{e.Host, []string{"a", "--jib", "--from-fit", file}, exitNoLimit, "nothing to bake"},
 		{e.Host, []string{"a", "-t", "b", "--runs", "0"}, exitUsage, "--runs 0"},
+		{e.Host, []string{"no-image", "-t", "b", "--launcher", "/etc/passwd", "--ready", "tcp:80"}, exitTarget, "/etc/passwd is not tare-exec"},
 		{e.Host, []string{"a", "-t", "b", "--launcher", launcher, "--dockerfile", full}, exitUsage, "name a new folder"},
 		{e.Host, []string{"a", "-t", "b", "--train", "true"}, exitUsage, "name its folder with --dockerfile"},
 		{e.Host, []string{"a", "-t", "b", "--dockerfile", file + ".d", "--train", "true\nUSER 0"}, exitUsage, "one line"},
