@@ -278,7 +278,7 @@ func (b *bench) handText(t *strings.Builder) {
 		"compilation ten times as late, a class archive trained under the load, and not relocated, the heap (the three smallest of a ladder that pass with room), the young generation (1 or 3 MiB). "+
 		"Each set is tried once, with %g of the best other's limit. The %d of which least cannot be dropped, and the %d of which least is resident, go on with each lever more, until a round lowers neither by %g %%. "+
 		"Of the best of all by each the smallest limit is searched as for the others, and the smallest of them raised until all fresh runs pass, as tare's. "+
-		"By hand, of the best other's limit, tells how far these levers go.\n\n"+
+		"Its share of the best other's limit tells how far these levers go.\n\n"+
 		"| application | shape | tare's limit MiB | by hand | tare's, of that by hand | by hand, of the best other's | trials by hand | what was found by hand |\n|---|---|---|---|---|---|---:|---|\n%s\n- at most %.2f of it in each: %s\n",
 		handRoom, beamWidth, beamWidth, 100*beamGain, strings.Join(lines, ""), goal, reachedOn(near, len(lines), 2))
 }

@@ -33,6 +33,9 @@ const rawFile = "docs/results/raw/peers.jsonl"
 // is of.
 const usualLoad = 10 * time.Second
 
+// usualFlags are those of make bench-peers without PEERS.
+const usualFlags = "-proof 20 -grid"
+
 // usualConfirmations are those of a limit that was found.
 const usualConfirmations = 3
 
@@ -145,9 +148,12 @@ func (b *bench) report() (name, title, command string) {
 	if b.hand {
 		flags = append(flags, "-hand")
 	}
+	if b.grid {
+		flags = append(flags, "-grid")
+	}
 	command = "make bench-peers"
-	if len(flags) > 0 {
-		command += fmt.Sprintf(" PEERS='%s'", strings.Join(flags, " "))
+	if given := strings.Join(flags, " "); given != usualFlags {
+		command += fmt.Sprintf(" PEERS='%s'", given)
 	}
 	return name, title, command
 }

@@ -464,6 +464,26 @@ func TestGeometric(t *testing.T) {
 	}
 }
 
+// A report names the flags that make it, unless they are those that make has.
+func TestReport(t *testing.T) {
+	makefile, err := os.ReadFile(filepath.Join("..", "..", "Makefile"))
+	if err != nil || !strings.Contains(string(makefile), "\nPEERS ?= "+usualFlags+"\n") {
+		t.Errorf("make has other flags than %s: %v", usualFlags, err)
+	}
+	for _, c := range []struct {
+		b             bench
+		name, command string
+	}{
+		{bench{load: usualLoad, confirmations: usualConfirmations, proof: 20, grid: true}, "peers", "make bench-peers"},
+		{bench{load: 30 * time.Second, confirmations: usualConfirmations}, "peers-30s", "make bench-peers PEERS='-load 30s'"},
+		{bench{load: usualLoad, confirmations: 1, fresh: 20, proof: 20, hand: true}, "peers-fresh", "make bench-peers PEERS='-fresh 20 -confirmations 1 -proof 20 -hand'"},
+	} {
+		if name, _, command := c.b.report(); name != c.name || command != c.command {
+			t.Errorf("%s: %s, want %s: %s", name, command, c.name, c.command)
+		}
+	}
+}
+
 // The trials that the report was made of can be read.
 func TestRawTrials(t *testing.T) {
 	n := 0

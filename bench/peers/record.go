@@ -112,7 +112,7 @@ type answer struct {
 
 func (r record) passed() bool { return r.Verdict == trial.Passed }
 
-// lacksMemory says that memory's own signals speak against its limit.
+// lacksMemory says that it failed, and was not just too slow without memory's part in it.
 func (r record) lacksMemory() bool { return !r.passed() && r.Verdict != trial.TooSlow }
 
 // resident is the sum of its rows.

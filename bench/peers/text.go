@@ -23,9 +23,9 @@ const (
 	goalCost     = 1.00      // of its processor time for a request
 	goalGrid     = 0.03      // from the smallest of the grid
 	goalGridTime = 0.25      // of the grid's
-	goalBelow    = 0.5       // of the runs at 0.9 of the limit fail
-	goalFails    = 1.0 / 400 // of the runs at the limit fail
-	goalCell     = 1         // of those of one application and JDK, at most
+	goalBelow    = 0.5       // of the runs at 0.9 of the limit lack memory
+	goalFails    = 1.0 / 400 // of the runs at the limit, with all processors and with half, lack memory
+	goalCell     = 1         // of those of one cell, with all or with half
 )
 
 // text is the report of all that was measured.
