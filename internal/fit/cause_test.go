@@ -141,7 +141,7 @@ func TestSlowWarning(t *testing.T) {
 		return t
 	}
 	run := func(slow bool, others float64, compiler time.Duration) Trial {
-		return Trial{Outcome: Outcome{SlowElsewhere: slow, Result: &trial.Result{Others: others, ReclaimShare: 0.01,
+		return Trial{Outcome: Outcome{Judged: Judged{SlowElsewhere: slow}, Result: &trial.Result{Others: others, ReclaimShare: 0.01,
 			Times: &runner.Times{Group: 10 * time.Second, Collector: time.Second, Compiler: compiler, JVM: true}}}}
 	}
 	for _, c := range []struct {

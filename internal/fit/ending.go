@@ -2,12 +2,15 @@ package fit
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
 // Ending is the result of a fit as it is stored: its trials are named by
 // number, for they are stored already. A number of 0 is no trial.
 type Ending struct {
+	// Judged is by the number of the trial; a trial that is not in it was not judged.
+	Judged               map[int]Judged `json:",omitempty"`
 	Baseline, AsGiven    int
 	AsGivenFails         int64 `json:",omitempty"`
 	LimitBytes           int64
@@ -34,6 +37,14 @@ type Ending struct {
 func NewEnding(r *Result, failure error) Ending {
 	e := Ending{Baseline: r.Baseline.Number, AsGiven: r.AsGiven.Number, AsGivenFails: r.AsGivenFails, LimitBytes: r.LimitBytes, Setup: r.Setup, Levers: r.Levers, Frontier: r.Frontier,
 		RaisedFrom: r.RaisedFrom, MarginBytes: r.MarginBytes, Need: r.Need, CostDeviation: r.CostDeviation, CostFreedom: r.CostFreedom, Took: r.Took, Archive: r.Archive, TrainOption: r.TrainOption, Warnings: r.Warnings}
+	for _, t := range r.Trials {
+		if t.Judged != (Judged{}) {
+			if e.Judged == nil {
+				e.Judged = map[int]Judged{}
+			}
+			e.Judged[t.Number] = t.Judged
+		}
+	}
 	for _, t := range r.Confirmations {
 		e.Confirmations = append(e.Confirmations, t.Number)
 	}
@@ -59,8 +70,11 @@ func (e Ending) Result(p Plan, began time.Time, trials []Trial) (*Result, error)
 		return nil, err
 	}
 	byNumber := map[int]Trial{0: {}}
-	for _, t := range trials {
-		byNumber[t.Number] = t
+	trials = slices.Clone(trials)
+	for i := range trials {
+		t := &trials[i]
+		t.Judged = e.Judged[t.Number]
+		byNumber[t.Number] = *t
 	}
 	var missing error
 	find := func(number int) Trial {

@@ -233,9 +233,14 @@ func TestEndingIsTheResult(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	kept := make([]Trial, len(found.Trials)) // as the journal has them
 	for i := range found.Trials {
-		found.Trials[i].Baseline = nil
+		t := &found.Trials[i]
+		t.Baseline = nil
+		kept[i] = *t
+		kept[i].Judged = Judged{}
 	}
+	found.Trials[1].Judged = Judged{SlowElsewhere: true, Pressed: true, LimitCost: 0.3}
 	slo, _ := trial.ParseSLO(trial.DefaultSLO)
 	ready, _ := trial.ParseReady("tcp:8080")
 	c := Config{Runner: runnertest.OnlyHost(runner.ThisHost()), Command: jvmopts.Command{Java: "java", Options: []string{"-Xss1m"}, Main: []string{"-jar", "app.jar"}, Args: []string{"x"}}, SLO: slo, Ready: ready}
@@ -252,15 +257,15 @@ func TestEndingIsTheResult(t *testing.T) {
 	if err := json.Unmarshal(text, &e); err != nil {
 		t.Fatal(err)
 	}
-	got, err := e.Result(p, time.Time{}, found.Trials)
+	got, err := e.Result(p, time.Time{}, kept)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !reflect.DeepEqual(got.Config.Command.With(), c.Command.With()) || got.Config.SLO.String() != slo.String() || got.LimitBytes != r.LimitBytes ||
-		got.Baseline.Number != r.Baseline.Number || len(got.Confirmations) != len(r.Confirmations) || (got.FailBelow == nil) != (r.FailBelow == nil) || len(got.Levers) != len(r.Levers) {
+		got.Baseline.Number != r.Baseline.Number || len(got.Confirmations) != len(r.Confirmations) || (got.FailBelow == nil) != (r.FailBelow == nil) || len(got.Levers) != len(r.Levers) || !reflect.DeepEqual(got.Trials, r.Trials) {
 		t.Errorf("got %+v, want %+v", got, r)
 	}
-	if _, err := e.Result(p, time.Time{}, found.Trials[:2]); err == nil {
+	if _, err := e.Result(p, time.Time{}, kept[:2]); err == nil {
 		t.Error("a missing trial goes unnoticed")
 	}
 }

@@ -69,15 +69,7 @@ type Outcome struct {
 	// Narrow says that noise may have failed it.
 	Narrow     bool
 	Throughput float64
-	// SlowElsewhere says that the trial was too slow, and that memory was not the
-	// reason: it tells nothing against the limit (slowElsewhere).
-	SlowElsewhere bool `json:",omitempty"`
-	// Pressed says that waiting for memory took so much of a trial that looks for a limit
-	// or proves it that a smaller limit is of no use, even where it passed.
-	Pressed bool `json:",omitempty"`
-	// LimitCost is the share of its processor time that a trial which looks for a limit or
-	// proves it is sure to owe to that, beside trials of the same options with room.
-	LimitCost float64 `json:",omitempty"`
+	Judged
 	// Missed are the clauses that a trial which was too slow does not meet.
 	Missed []trial.Clause `json:",omitempty"`
 	// AskedSpeed is the speed that the objective asks for, where a trial missed
@@ -95,6 +87,19 @@ type Outcome struct {
 	Node string `json:",omitempty"`
 	// Result is the whole trial; nil in some simulations.
 	Result *trial.Result
+}
+
+// Judged is what the search concludes of a trial from those beside it.
+type Judged struct {
+	// SlowElsewhere says that the trial was too slow, and that memory was not the
+	// reason: it tells nothing against the limit (slowElsewhere).
+	SlowElsewhere bool `json:",omitempty"`
+	// Pressed says that waiting for memory took so much of a trial that looks for a limit
+	// or proves it that a smaller limit is of no use, even where it passed.
+	Pressed bool `json:",omitempty"`
+	// LimitCost is the share of its processor time that a trial which looks for a limit or
+	// proves it is sure to owe to that, beside trials of the same options with room.
+	LimitCost float64 `json:",omitempty"`
 }
 
 // Trier makes trials.

@@ -2,6 +2,7 @@ package runner
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
@@ -17,6 +18,10 @@ const (
 	paceEntries = 1 << 18
 	paceSteps   = 8000
 )
+
+// errCoarseClock is of a machine whose scheduler counts by ticks: without a counter of its
+// processor's that it trusts (sched_clock in Linux's Documentation/timers/timekeeping.rst).
+var errCoarseClock = errors.New("clock of a thread: it stood still during the work, so it is too coarse to tell how fast the machine is")
 
 var pace struct {
 	sync.Mutex
@@ -48,7 +53,13 @@ func (thisHost) Pace(ctx context.Context) (time.Duration, error) {
 		pace.at = pace.next[pace.at]
 	}
 	end, err := threadTime()
-	return end - begin, err
+	if err != nil {
+		return 0, err
+	}
+	if end <= begin {
+		return 0, errCoarseClock
+	}
+	return end - begin, nil
 }
 
 func threadTime() (time.Duration, error) {

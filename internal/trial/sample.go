@@ -68,8 +68,10 @@ type sampler struct {
 	trendLive int64
 
 	// paced is the sum of paces (runner.Host.Pace) since mark, and paces their number.
-	paced time.Duration
-	paces int
+	// paceless says that the machine could not tell one: then the others are chance.
+	paced    time.Duration
+	paces    int
+	paceless bool
 
 	cancel context.CancelFunc
 	done   chan struct{}
@@ -135,12 +137,12 @@ func (s *sampler) sample(ctx context.Context) {
 // takePace sees how fast the machine is, where it can tell.
 func (s *sampler) takePace(ctx context.Context) {
 	d, err := s.host.Pace(ctx)
-	if err != nil {
+	if ctx.Err() != nil {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.paced, s.paces = s.paced+d, s.paces+1
+	s.paced, s.paces, s.paceless = s.paced+d, s.paces+1, s.paceless || err != nil
 }
 
 // readTimes reads the clocks of the threads: often, for what a thread used counts by kind
@@ -259,7 +261,7 @@ func (s *sampler) begin(ctx context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.readTimes(ctx)
-	s.mark, s.markTimes, s.live, s.trendLive, s.paced, s.paces = s.last, s.times, 0, 0, 0, 0
+	s.mark, s.markTimes, s.live, s.trendLive, s.paced, s.paces, s.paceless = s.last, s.times, 0, 0, 0, 0, false
 	s.markBusy = s.busy(ctx)
 }
 
@@ -285,7 +287,7 @@ type window struct {
 	cpu         time.Duration
 	times       *runner.Times  // nil: unknown
 	awaiting    *time.Duration // nil: unknown
-	pace        time.Duration  // the mean; 0: too few
+	pace        time.Duration  // the mean; 0: unknown
 }
 
 // leastPaces is how many slices a mean pace is of.
@@ -308,7 +310,7 @@ func (s *sampler) end(ctx context.Context) window {
 	age = max(age, s.last.usage.Age)
 	s.readTimes(ctx)
 	w := window{length: age - s.mark.usage.Age, majorFaults: since(s.mark, s.last, majorFaults), direct: since(s.mark, s.last, directReclaim), cpu: s.last.usage.CPUTime - s.mark.usage.CPUTime, refault: s.last.usage.RefaultBytes - s.mark.usage.RefaultBytes}
-	if s.paces >= leastPaces {
+	if s.paces >= leastPaces && !s.paceless {
 		w.pace = s.paced / time.Duration(s.paces)
 	}
 	if s.last.gc != nil {
