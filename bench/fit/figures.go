@@ -186,9 +186,9 @@ func (r *replayed) costOf(s fit.Setup) float64 {
 }
 
 // lacked says that memory failed a recorded trial: by such a verdict, or since waiting for
-// memory took all that the objective leaves of the speed.
+// memory took all that it may.
 func (r *replayed) lacked(res *trial.Result) bool {
-	return failedByMemory(res) || res.ReclaimShare >= r.slo.Spare()
+	return failedByMemory(res) || res.ReclaimShare >= fit.MayWait(r.slo.Spare())
 }
 
 // within is the share of limits that are within a share of their median.

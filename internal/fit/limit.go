@@ -75,8 +75,8 @@ type narrowing struct {
 	// needs says that what the setup needs does not go by the limit, so that
 	// less than that need not be tried, and with all its page cache it passes.
 	needs bool
-	// spare is Search.Spare where waiting for memory tells how near a limit is.
-	spare float64
+	// mayWait is as of MayWait, where waiting for memory tells how near a limit is.
+	mayWait float64
 	// made are the trials so far.
 	made []Trial
 }
@@ -175,10 +175,10 @@ func (g narrowing) next(p point, left int) (int64, bool) {
 // byPressure is the limit at which waiting for memory is foreseen to take as much as it may,
 // by what it took in a trial near that; told is false where the trial does not tell.
 func (g narrowing) byPressure(t Trial) (limit int64, told bool) {
-	if g.spare <= 0 || !t.tellsPressure() {
+	if g.mayWait <= 0 || !t.tellsPressure() {
 		return 0, false
 	}
-	return wholeMiB(int64(float64(t.LimitBytes) * math.Pow(t.Result.ReclaimShare/(pressedPart*g.spare), usualSlope))), true
+	return wholeMiB(int64(float64(t.LimitBytes) * math.Pow(t.Result.ReclaimShare/(pressedPart*g.mayWait), usualSlope))), true
 }
 
 // step is how far to go away from the last trial: farther with each, and as fewer
@@ -284,7 +284,7 @@ func (s *Search) findLimit(ctx context.Context) error {
 	s.expect(reserve)
 	g := narrowing{phase: PhaseRefine, share: s.fine(), guess: s.predict(s.best.at), needs: s.fixesHeap(s.best.setup)}
 	if n, known := s.needOf(s.best.setup); known && g.needs && !s.best.setup.empty() {
-		g.share, g.guess, g.spare = max(g.share, needTolerance), s.bounded(n.MeanBytes), s.Spare
+		g.share, g.guess, g.mayWait = max(g.share, needTolerance), s.bounded(n.MeanBytes), MayWait(s.Spare)
 	}
 	if n, known := s.needOf(s.best.setup); known && g.needs && !s.best.setup.empty() && s.wantsLong(s.best.setup, 0) {
 		s.ahead(ctx, Attempt{Phase: PhaseLong, Setup: s.best.setup, LimitBytes: s.bounded(n.BoundBytes)})

@@ -287,7 +287,7 @@ func (t Trial) tellsPressure() bool {
 }
 
 // pressureLine is the limit, with what is not touched of the heap, at which waiting for
-// memory takes all that the objective leaves of the speed, by so many trials near it; the
+// memory takes all that it may (MayWait), by so many trials near it; the
 // deviation is that of the logarithms of their limits about the line, as in Need.
 type pressureLine struct {
 	limit                       float64
@@ -305,7 +305,7 @@ func (s *Search) byPressure(setup Setup) (line pressureLine) {
 	var xs, ys []float64
 	for _, t := range s.found.Trials {
 		if t.Setup.Same(setup) && t.tellsPressure() {
-			xs = append(xs, math.Log(t.Result.ReclaimShare/s.Spare))
+			xs = append(xs, math.Log(t.Result.ReclaimShare/MayWait(s.Spare)))
 			ys = append(ys, math.Log(float64(t.LimitBytes+t.heapUntouched())))
 		}
 	}

@@ -231,7 +231,7 @@ func TestChanceIsNoSaving(t *testing.T) {
 	}
 }
 
-// The limit at which waiting for memory takes all that the objective leaves is told by all
+// The limit at which waiting for memory takes all that it may is told by all
 // trials near it, though each has up to three times the pressure of another one of the same,
 // by chance; and by what the limits differ then is in the deviation.
 func TestByPressure(t *testing.T) {
@@ -274,6 +274,11 @@ func TestByPressure(t *testing.T) {
 	// Half an e-fold of pressure is 3 % of a limit; the prior has most of the degrees of freedom.
 	if bias, deviation := sum/runs, math.Sqrt(squares/runs); math.Abs(bias) > 0.005 || deviation < needSpread || deviation > 0.03 {
 		t.Errorf("over all, off by %.4f, deviation %.4f", bias, deviation)
+	}
+	s.Spare = 0.4
+	s.found.Trials = []Trial{at(1.05, 0.06, 1), at(0.95, 0.06, 1), at(0.99, 0.06, 1)}
+	if line := s.byPressure(setup); math.Abs(line.limit/limit-1) > 0.002 {
+		t.Errorf("what a loose objective leaves is waited for: %+v", line)
 	}
 	s.Spare = 0
 	if line := s.byPressure(setup); line.samples != 0 {
@@ -379,7 +384,7 @@ func TestNextByPressure(t *testing.T) {
 		{"waits for nothing", at(100, 0.001), 0.1, 0, 94},
 		{"an objective without speed", at(100, 0.1), 0, 106, 200},
 	} {
-		g := narrowing{phase: PhaseRefine, share: 0.03, guess: 100 * mib, needs: true, spare: c.spare, made: []Trial{c.last}}
+		g := narrowing{phase: PhaseRefine, share: 0.03, guess: 100 * mib, needs: true, mayWait: c.spare, made: []Trial{c.last}}
 		p := point{at: roomy}
 		if c.last.Pressed {
 			p.fails = c.last.LimitBytes
