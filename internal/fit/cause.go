@@ -19,21 +19,17 @@ const unasked = 0.05
 // reason than memory.
 func (t Trial) enough() bool { return t.Passed || t.SlowElsewhere }
 
-const (
-	// mostWaiting is the share of the time that waiting for memory may take where the
-	// objective leaves more of the speed: what waits for a disk gains nothing by a processor
-	// that is faster than the one the limit was found with, and the work that it makes for
-	// the processor comes on top. WireMock at 67 MiB waited for a tenth of the time, and
-	// answered a quarter less than at 70.
-	mostWaiting = 0.1
-	// pressedPart is the part of that share from which on no smaller limit is tried: the rest
-	// is for collections, and for what runs differ by.
-	pressedPart = 0.5
-)
+// pressedPart is the part of what waiting for memory may take from which on no smaller limit
+// is tried: the rest is for collections, and for what runs differ by.
+const pressedPart = 0.5
 
 // MayWait is the share of the time that waiting for memory may take at the limit of an
-// objective that leaves so much of the speed (trial.SLO.Spare); 0 where it does not look at that.
-func MayWait(spare float64) float64 { return min(spare, mostWaiting) }
+// objective that leaves so much of the speed (trial.SLO.Spare), 0 where it does not look at
+// that: below what is called stalled. What waits for a disk gains nothing by a processor
+// that is faster than the one the limit was found with, and the work that it makes for the
+// processor comes on top: WireMock at 67 MiB waited for a tenth of the time, and answered a
+// quarter less than at 70.
+func MayWait(spare float64) float64 { return min(spare, trial.StalledShare) }
 
 // pressed says that waiting for memory took that much of a trial. It rises steeply as the
 // limit falls, and long before a run fails for sure: so it tells of a limit what luck has

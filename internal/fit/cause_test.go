@@ -121,14 +121,17 @@ func TestPressed(t *testing.T) {
 		return Trial{Attempt{Phase: p, LimitBytes: 100 * mib}, Outcome{Passed: true, Verdict: trial.Passed, Result: &trial.Result{ReclaimShare: reclaim}}}
 	}
 	for _, c := range []struct {
-		t    Trial
-		want bool
-	}{{at(PhaseRefine, 0.06), true}, {at(PhaseConfirm, 0.06), true}, {at(PhaseRefine, 0.04), false}, {at(PhaseAsGiven, 0.06), false}, {at(PhaseLever, 0.06), false}} {
-		for _, spare := range []float64{0.1, 0.4} { // nothing of the disk is faster for a loose objective
-			c.t.Pressed = (&Search{Spare: spare}).pressed(c.t)
-			if c.t.Pressed != c.want || c.t.hasRoom() == c.want || !c.t.enough() || c.t.lacksMemory() != c.want {
-				t.Errorf("%s with %g of %g: %v", c.t.Phase, c.t.Result.ReclaimShare, spare, c.t.Pressed)
-			}
+		t     Trial
+		spare float64
+		want  bool
+	}{
+		{at(PhaseRefine, 0.06), 0.1, true}, {at(PhaseConfirm, 0.06), 0.1, true}, {at(PhaseRefine, 0.04), 0.1, false},
+		{at(PhaseAsGiven, 0.06), 0.1, false}, {at(PhaseLever, 0.06), 0.1, false},
+		{at(PhaseRefine, 0.12), 0.4, true}, {at(PhaseRefine, 0.09), 0.4, false},
+	} {
+		c.t.Pressed = (&Search{Spare: c.spare}).pressed(c.t)
+		if c.t.Pressed != c.want || c.t.hasRoom() == c.want || !c.t.enough() || c.t.lacksMemory() != c.want {
+			t.Errorf("%s with %g of %g: %v", c.t.Phase, c.t.Result.ReclaimShare, c.spare, c.t.Pressed)
 		}
 	}
 	if (&Search{}).pressed(at(PhaseRefine, 0.5)) {

@@ -275,10 +275,11 @@ func TestByPressure(t *testing.T) {
 	if bias, deviation := sum/runs, math.Sqrt(squares/runs); math.Abs(bias) > 0.005 || deviation < needSpread || deviation > 0.03 {
 		t.Errorf("over all, off by %.4f, deviation %.4f", bias, deviation)
 	}
-	s.Spare = 0.4
 	s.found.Trials = []Trial{at(1.05, 0.06, 1), at(0.95, 0.06, 1), at(0.99, 0.06, 1)}
-	if line := s.byPressure(setup); math.Abs(line.limit/limit-1) > 0.002 {
-		t.Errorf("what a loose objective leaves is waited for: %+v", line)
+	s.Spare = trial.StalledShare
+	most := s.byPressure(setup).limit
+	if s.Spare = 0.4; s.byPressure(setup).limit != most || most >= limit {
+		t.Errorf("what a loose objective leaves is waited for: %.3f and %.3f of the limit", s.byPressure(setup).limit/limit, most/limit)
 	}
 	s.Spare = 0
 	if line := s.byPressure(setup); line.samples != 0 {
