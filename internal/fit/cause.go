@@ -31,7 +31,7 @@ const pressedPart = 0.5
 // quarter less than at 70.
 func MayWait(spare float64) float64 { return min(spare, trial.StalledShare) }
 
-// pressed says that waiting for memory took that much of a trial. It rises steeply as the
+// pressed says that waiting for memory took that part of a trial. It rises steeply as the
 // limit falls, and long before a run fails for sure: so it tells of a limit what luck has
 // little part in. For the demo service it was 14 % at 45 MiB, 6 % at 48 and 1 % at 51.
 func (s *Search) pressed(t Trial) bool {

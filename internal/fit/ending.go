@@ -9,7 +9,8 @@ import (
 // Ending is the result of a fit as it is stored: its trials are named by
 // number, for they are stored already. A number of 0 is no trial.
 type Ending struct {
-	// Judged is by the number of the trial; a trial that is not in it was not judged.
+	// Judged is by the number of a trial: the stored ones are as they were made. It has only
+	// those of which the search concluded something.
 	Judged               map[int]Judged `json:",omitempty"`
 	Baseline, AsGiven    int
 	AsGivenFails         int64 `json:",omitempty"`
@@ -35,13 +36,10 @@ type Ending struct {
 // NewEnding is the ending of a result; failure is why there is no
 // recommendation, or nil.
 func NewEnding(r *Result, failure error) Ending {
-	e := Ending{Baseline: r.Baseline.Number, AsGiven: r.AsGiven.Number, AsGivenFails: r.AsGivenFails, LimitBytes: r.LimitBytes, Setup: r.Setup, Levers: r.Levers, Frontier: r.Frontier,
+	e := Ending{Judged: map[int]Judged{}, Baseline: r.Baseline.Number, AsGiven: r.AsGiven.Number, AsGivenFails: r.AsGivenFails, LimitBytes: r.LimitBytes, Setup: r.Setup, Levers: r.Levers, Frontier: r.Frontier,
 		RaisedFrom: r.RaisedFrom, MarginBytes: r.MarginBytes, Need: r.Need, CostDeviation: r.CostDeviation, CostFreedom: r.CostFreedom, Took: r.Took, Archive: r.Archive, TrainOption: r.TrainOption, Warnings: r.Warnings}
 	for _, t := range r.Trials {
 		if t.Judged != (Judged{}) {
-			if e.Judged == nil {
-				e.Judged = map[int]Judged{}
-			}
 			e.Judged[t.Number] = t.Judged
 		}
 	}

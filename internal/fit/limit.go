@@ -75,7 +75,7 @@ type narrowing struct {
 	// needs says that what the setup needs does not go by the limit, so that
 	// less than that need not be tried, and with all its page cache it passes.
 	needs bool
-	// mayWait is as of MayWait, where waiting for memory tells how near a limit is.
+	// mayWait is MayWait where waiting for memory tells how near a limit is, else 0.
 	mayWait float64
 	// made are the trials so far.
 	made []Trial

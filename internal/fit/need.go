@@ -287,8 +287,8 @@ func (t Trial) tellsPressure() bool {
 }
 
 // pressureLine is the limit, with what is not touched of the heap, at which waiting for
-// memory takes all that it may (MayWait), by so many trials near it; the
-// deviation is that of the logarithms of their limits about the line, as in Need.
+// memory takes all that it may (MayWait), by so many trials near it; the deviation is that
+// of the logarithms of their limits about the line, as in Need.
 type pressureLine struct {
 	limit                       float64
 	samples                     int
@@ -299,13 +299,14 @@ type pressureLine struct {
 // pressure: one trial that is on this or on that side of a limit is chance, and the line is
 // much less so. It is zero where fewer than two tell.
 func (s *Search) byPressure(setup Setup) (line pressureLine) {
-	if s.Spare <= 0 {
+	most := MayWait(s.Spare)
+	if most <= 0 {
 		return line
 	}
 	var xs, ys []float64
 	for _, t := range s.found.Trials {
 		if t.Setup.Same(setup) && t.tellsPressure() {
-			xs = append(xs, math.Log(t.Result.ReclaimShare/MayWait(s.Spare)))
+			xs = append(xs, math.Log(t.Result.ReclaimShare/most))
 			ys = append(ys, math.Log(float64(t.LimitBytes+t.heapUntouched())))
 		}
 	}

@@ -231,9 +231,9 @@ func TestChanceIsNoSaving(t *testing.T) {
 	}
 }
 
-// The limit at which waiting for memory takes all that it may is told by all
-// trials near it, though each has up to three times the pressure of another one of the same,
-// by chance; and by what the limits differ then is in the deviation.
+// The limit at which waiting for memory takes all that it may is told by all trials near it,
+// though each has up to three times the pressure of another one of the same, by chance; and
+// by what the limits differ then is in the deviation.
 func TestByPressure(t *testing.T) {
 	const limit = 100 * mib
 	setup := Setup{Options: []string{"-XX:+UseSerialGC"}}
