@@ -2,14 +2,11 @@ package main
 
 import (
 	"bytes"
-	"compress/gzip"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"tare.dev/tare/internal/fit"
@@ -115,33 +112,28 @@ type bank struct {
 	answers  []answer
 }
 
-const bankSuffix, packedSuffix = ".jsonl", ".jsonl.gz"
+const bankSuffix, packedSuffix = ".jsonl", ".jsonl" + records.Packed
 
-// readBank reads a bank, compressed or not.
+// errNoHead says that a bank has not been begun.
+var errNoHead = errors.New("it has no head")
+
+// readBank reads a bank, packed or not. The error is errNoHead where it has not been begun.
 func readBank(name string) (*bank, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	var r io.Reader = f
-	if strings.HasSuffix(name, packedSuffix) {
-		if r, err = gzip.NewReader(f); err != nil {
-			return nil, fmt.Errorf("bank %s: %w", name, err)
-		}
-	}
-	return parseBank(r, name)
+	b := &bank{}
+	return b, b.whole(name, records.ReadFile(name, b.addLine))
 }
 
 func parseBank(r io.Reader, name string) (*bank, error) {
 	b := &bank{}
-	if err := records.Read(r, name, b.addLine); err != nil {
-		return nil, err
+	return b, b.whole(name, records.Read(r, name, b.addLine))
+}
+
+// whole is the error of reading a bank, or else that it has no head.
+func (b *bank) whole(name string, err error) error {
+	if err == nil && b.head.Java == "" {
+		return fmt.Errorf("bank %s: %w", name, errNoHead)
 	}
-	if b.head.Java == "" {
-		return nil, fmt.Errorf("bank %s: it has no head", name)
-	}
-	return b, nil
+	return err
 }
 
 // addLine adds a line of a bank as it is written.
@@ -251,24 +243,6 @@ func (f *bankFile) keep(l line) error {
 }
 
 func (f *bankFile) close() error { return f.file.Close() }
-
-// pack writes a bank compressed to a file.
-func pack(from, to string) error {
-	text, err := os.ReadFile(from)
-	if err != nil {
-		return err
-	}
-	var out bytes.Buffer
-	z, err := gzip.NewWriterLevel(&out, gzip.BestCompression)
-	if err != nil {
-		return err
-	}
-	_, err = z.Write(text)
-	if err := errors.Join(err, z.Close()); err != nil {
-		return err
-	}
-	return os.WriteFile(to, out.Bytes(), 0o644)
-}
 
 // logLines are the last lines of an application's output that a bank keeps of a
 // trial that failed.

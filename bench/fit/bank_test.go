@@ -3,8 +3,6 @@ package main
 import (
 	"bytes"
 	"cmp"
-	"compress/gzip"
-	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -15,6 +13,7 @@ import (
 
 	"tare.dev/tare/internal/fit"
 	"tare.dev/tare/internal/load"
+	"tare.dev/tare/internal/records"
 	"tare.dev/tare/internal/trial"
 )
 
@@ -287,17 +286,8 @@ func TestTreeBank(t *testing.T) {
 	if err != nil || st.Size() > mib {
 		t.Errorf("%d bytes, %v", st.Size(), err)
 	}
-	f, err := os.Open(treeBank)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := io.ReadAll(z)
-	if err != nil {
+	var text []byte
+	if err := records.ReadFile(treeBank, func(line []byte) error { text = append(text, line...); return nil }); err != nil {
 		t.Fatal(err)
 	}
 	for _, word := range []string{"/root/", "/home/", "/work/", "/tmp/"} {

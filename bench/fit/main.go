@@ -25,6 +25,7 @@ import (
 	"time"
 
 	"tare.dev/tare/internal/fit"
+	"tare.dev/tare/internal/records"
 	"tare.dev/tare/internal/runner"
 	"tare.dev/tare/internal/testkit/neighbour"
 	"tare.dev/tare/internal/testkit/results"
@@ -136,7 +137,7 @@ func (b bench) run(ctx context.Context) error {
 	var all []figures
 	for _, c := range b.cells {
 		r, err := b.open(c)
-		if errors.Is(err, os.ErrNotExist) {
+		if errors.Is(err, errNoHead) {
 			continue
 		}
 		if err != nil {
@@ -171,7 +172,7 @@ func (b bench) run(ctx context.Context) error {
 		if _, err := os.Stat(from); err != nil {
 			continue // it was packed when it was read
 		}
-		if err := pack(from, filepath.Join(b.packed, "bank-"+f.cell.String()+packedSuffix)); err != nil {
+		if err := records.Pack(filepath.Join(b.packed, "bank-"+f.cell.String()+packedSuffix), from); err != nil {
 			return err
 		}
 	}
@@ -181,7 +182,7 @@ func (b bench) run(ctx context.Context) error {
 // open reads the bank of a cell: the one that is recorded here, or else the packed one.
 func (b bench) open(c cell) (*replayed, error) {
 	bank, err := readBank(filepath.Join(b.dir, c.String()+bankSuffix))
-	if errors.Is(err, os.ErrNotExist) {
+	if errors.Is(err, errNoHead) {
 		bank, err = readBank(filepath.Join(b.packed, "bank-"+c.String()+packedSuffix))
 	}
 	if err != nil {
@@ -198,7 +199,7 @@ func (b bench) open(c cell) (*replayed, error) {
 func (b bench) traceAll() error {
 	for _, c := range b.cells {
 		r, err := b.open(c)
-		if errors.Is(err, os.ErrNotExist) {
+		if errors.Is(err, errNoHead) {
 			continue
 		}
 		if err != nil {

@@ -25,9 +25,8 @@ import (
 	"tare.dev/tare/internal/testkit/results"
 )
 
-// rawFile is where trials are kept unless -state says otherwise; a fresh clone
-// has those that the report was made of.
-const rawFile = "docs/results/raw/peers.jsonl"
+// rawFile has the trials that the reports were made of, as a fresh clone has them.
+const rawFile = "docs/results/raw/peers.jsonl" + records.Packed
 
 // usualLoad is the load of a trial that the report without a time in its name
 // is of.
@@ -45,7 +44,7 @@ type bench struct {
 	shapes        []shape
 	ways, all     []ways.Way
 	tare          bool // it comes last
-	state         string
+	state, packed string
 	load          time.Duration
 	warmup        time.Duration
 	share         float64
@@ -73,7 +72,8 @@ func main() {
 	shapes := flag.String("shapes", strings.Join(shapeNames(allShapes), ","), "JDKs and processors, in this order: 25x1 is JDK 25 on one, 8s72 is JDK 8 that sees 72")
 	names := flag.String("ways", strings.Join(append(ways.Names(allWays("")), wayTare), ","), "ways to choose the options")
 	short := flag.Bool("short", false, "only the first applications (sysinfo, WireMock, Camel), on one processor")
-	flag.StringVar(&b.state, "state", rawFile, "trials that were made already")
+	flag.StringVar(&b.packed, "packed", rawFile, "trials that the reports are of, packed")
+	flag.StringVar(&b.state, "state", "bin/bench-peers.jsonl", "trials that were made since; writing a report moves them to the packed ones")
 	flag.DurationVar(&b.load, "load", usualLoad, "load of a trial, from readiness on; the report's name tells another one")
 	flag.DurationVar(&b.warmup, "warmup", 20*time.Second, "load before the load of a warm trial")
 	flag.Float64Var(&b.share, "share", 0.6, "what must be kept of the throughput that the defaults have with ample memory; where runs of the same differ less, tare fit's own 0.9 can be asked")
@@ -120,6 +120,9 @@ func (b *bench) run(ctx context.Context, apps, shapes, names string, list, write
 	fmt.Print(text)
 	if !write {
 		return nil
+	}
+	if err := b.pack(); err != nil {
+		return err
 	}
 	name, title, command := b.report()
 	return results.Write(name, title, command, text)

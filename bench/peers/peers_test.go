@@ -102,8 +102,9 @@ func open(t *testing.T, b *bench) {
 
 // testBench has one application on one JDK.
 func testBench(t *testing.T) *bench {
-	b := &bench{load: 10 * time.Second, confirmations: 3, warm: 1, plan: "p", state: filepath.Join(t.TempDir(), "s.jsonl"), ways: ways.All(""),
-		apps: measured[:1], shapes: allShapes[:1]}
+	dir := t.TempDir()
+	b := &bench{load: 10 * time.Second, confirmations: 3, warm: 1, plan: "p", state: filepath.Join(dir, "s.jsonl"), packed: filepath.Join(dir, "p.jsonl"+records.Packed),
+		ways: ways.All(""), apps: measured[:1], shapes: allShapes[:1]}
 	open(t, b)
 	return b
 }
@@ -186,7 +187,7 @@ func TestText(t *testing.T) {
 	b.made(t, halved, 60, trial.Passed, 60, trial.TooSlow)
 	b.made(t, below, 54, trial.Passed, 54, trial.TooSlow, 54, trial.OOMKilled, 54, trial.Stalled)
 	again := testBench(t)
-	again.state = b.state
+	again.state, again.packed = b.state, b.packed
 	if err := again.readState(); err != nil {
 		t.Fatal(err)
 	}

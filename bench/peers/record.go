@@ -129,16 +129,38 @@ func (a answer) found() bool { return a.Failure == "" && a.Over == "" }
 // cacheMark stands for the cache's folder in the file.
 const cacheMark = "{cache}"
 
+// readState reads what was measured before.
 func (b *bench) readState() error {
-	b.done = map[key]record{}
-	return records.ReadFile(b.state, records.Into(func(r record) { b.remember(r.moved(cacheMark, b.cache)) }))
+	if err := b.readPacked(); err != nil {
+		return err
+	}
+	return records.ReadFile(b.state, b.line())
 }
 
-// openState opens the file for going on with it; another bench cannot meanwhile.
+// openState reads it to go on with it; another bench cannot meanwhile.
 func (b *bench) openState() (err error) {
-	b.done = map[key]record{}
-	b.kept, err = records.Open(b.state, records.Into(func(r record) { b.remember(r.moved(cacheMark, b.cache)) }))
+	if err := b.readPacked(); err != nil {
+		return err
+	}
+	b.kept, err = records.Open(b.state, b.line())
 	return err
+}
+
+func (b *bench) readPacked() error {
+	b.done = map[key]record{}
+	return records.ReadFile(b.packed, b.line())
+}
+
+func (b *bench) line() func(line []byte) error {
+	return records.Into(func(r record) { b.remember(r.moved(cacheMark, b.cache)) })
+}
+
+// pack moves what was measured since to the packed file.
+func (b *bench) pack() error {
+	if err := records.Pack(b.packed, b.packed, b.state); err != nil {
+		return err
+	}
+	return b.kept.Clear()
 }
 
 // keep stores a record.

@@ -472,7 +472,7 @@ func (b *bench) conditions(t *strings.Builder) {
 			jdks[r.JDK] = true
 		}
 	}
-	fmt.Fprintf(t, "\nAll trials are in `%s`; they were made with JDK %s on %s.\n", b.state,
+	fmt.Fprintf(t, "\nAll trials are in `%s`; they were made with JDK %s on %s.\n", b.packed,
 		strings.Join(slices.Sorted(maps.Keys(jdks)), ", "), strings.Join(slices.Sorted(maps.Keys(machines)), "; "))
 }
 

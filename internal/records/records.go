@@ -1,10 +1,12 @@
 // Package records keeps what was measured in a file, one JSON object a line, so
 // that a measurement that was cut off goes on where it stopped. One process at a
-// time writes to such a file.
+// time writes to such a file. What is kept in the tree is packed: compressed by gzip.
 package records
 
 import (
 	"bufio"
+	"bytes"
+	"compress/gzip"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,11 +14,15 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
 
 const maxLine = 1 << 20 // bytes
+
+// Packed is how the name of a packed file ends.
+const Packed = ".gz"
 
 // ErrInUse says that another process writes to a file.
 var ErrInUse = errors.New("another process writes to it")
@@ -69,6 +75,9 @@ func (f *File) Append(record any) error {
 	return f.file.Sync()
 }
 
+// Clear removes all lines.
+func (f *File) Clear() error { return f.file.Truncate(0) }
+
 // Close closes the file, for another process to write to it.
 func (f *File) Close() error { return f.file.Close() }
 
@@ -79,7 +88,7 @@ func Read(in io.Reader, name string, add func(line []byte) error) error {
 	return err
 }
 
-// ReadFile reads a file; one that is not there has no line.
+// ReadFile reads a file, packed or not; one that is not there has no line.
 func ReadFile(name string, add func(line []byte) error) error {
 	f, err := os.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -89,7 +98,36 @@ func ReadFile(name string, add func(line []byte) error) error {
 		return err
 	}
 	defer f.Close()
-	return Read(f, name, add)
+	if !strings.HasSuffix(name, Packed) {
+		return Read(f, name, add)
+	}
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return Read(z, name, add)
+}
+
+// Pack writes the lines of files, one file after the other, to a packed file, which may
+// be one of them.
+func Pack(to string, from ...string) error {
+	var out bytes.Buffer
+	z, err := gzip.NewWriterLevel(&out, gzip.BestCompression)
+	if err != nil {
+		return err
+	}
+	for _, name := range from {
+		if err := ReadFile(name, func(line []byte) error { _, err := z.Write(line); return err }); err != nil {
+			return err
+		}
+	}
+	if err := z.Close(); err != nil {
+		return err
+	}
+	if err := os.WriteFile(to+".new", out.Bytes(), 0o644); err != nil {
+		return err
+	}
+	return os.Rename(to+".new", to)
 }
 
 // Into is an add for Open and Read that decodes each line.

@@ -69,6 +69,45 @@ func TestCutOff(t *testing.T) {
 	}
 }
 
+// What was measured since is added to what is packed, once.
+func TestPack(t *testing.T) {
+	dir := t.TempDir()
+	packed, since := filepath.Join(dir, "all.jsonl.gz"), filepath.Join(dir, "since.jsonl")
+	for _, names := range [][]string{{"a", "b"}, {"c"}, nil} {
+		f, had := goOn(t, since)
+		if had != nil {
+			t.Errorf("left there: %q", had)
+		}
+		appendTo(t, f, names...)
+		if err := records.Pack(packed, packed, since); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Clear(); err != nil {
+			t.Fatal(err)
+		}
+		f.Close()
+	}
+	if got := read(t, packed); !slices.Equal(got, []string{"a", "b", "c"}) {
+		t.Errorf("%q", got)
+	}
+	whole, err := os.ReadFile(packed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	add := func([]byte) error { return nil }
+	for _, text := range [][]byte{whole[:len(whole)-1], []byte("{}\n"), nil} {
+		if err := os.WriteFile(packed, text, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := records.ReadFile(packed, add); err == nil || !strings.Contains(err.Error(), packed) {
+			t.Errorf("of %d broken bytes: %v", len(text), err)
+		}
+		if err := records.Pack(packed, packed, since); err == nil {
+			t.Errorf("%d broken bytes are packed anew", len(text))
+		}
+	}
+}
+
 // Two that write at once would each remove what the other has just begun.
 func TestOneWrites(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state.jsonl")
