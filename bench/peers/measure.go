@@ -108,7 +108,7 @@ func (m *measurer) keep(r record) error {
 func (m *measurer) record(a attempt, res *trial.Result) record {
 	r := record{key: a.key, JDK: m.java.Version, Machine: runner.ThisMachine(), Time: res.Time.UTC().Truncate(time.Second), Took: res.Took.Seconds(),
 		LimitBytes: a.limit, Options: a.options, Env: a.env, Jar: a.jar, Verdict: res.Verdict, Evidence: res.Evidence, Narrow: res.Narrow,
-		PeakBytes: res.PeakBytes, NeededBytes: res.NeededBytes, WorkingSet: res.WorkingSetBytes, Ready: res.ReadyAfter.Seconds()}
+		PeakBytes: res.PeakBytes, NeededBytes: res.NeededBytes, WorkingSet: res.WorkingSetBytes, Waited: res.ReclaimShare, Ready: res.ReadyAfter.Seconds()}
 	if res.Load != nil {
 		if r.Requests = res.Load.OK; r.Requests > 0 {
 			r.Processor = res.LoadCPUTime.Seconds() / float64(r.Requests)

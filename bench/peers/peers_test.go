@@ -186,6 +186,11 @@ func TestText(t *testing.T) {
 	b.made(t, warming, 60, trial.OOMKilled, 60, trial.OOMKilled)
 	b.made(t, halved, 60, trial.Passed, 60, trial.TooSlow)
 	b.made(t, below, 54, trial.Passed, 54, trial.TooSlow, 54, trial.OOMKilled, 54, trial.Stalled)
+	waited := b.of(cell{"sysinfo", "25x1"}, wayTare, below)[0]
+	waited.Waited = trial.StalledShare
+	if err := b.keep(waited); err != nil {
+		t.Fatal(err)
+	}
 	again := testBench(t)
 	again.state, again.packed = b.state, b.packed
 	if err := again.readState(); err != nil {
@@ -207,7 +212,7 @@ func TestText(t *testing.T) {
 		"of the best other's: 0.62; goal at most 0.50: not reached", "throughput of that other's, in pairs: 1.10; goal at least 1.00: reached", "| 1 | 1.10 (0.80 … 1.20); the other's: 1 oom-killed |",
 		"sysinfo, at 0.62: java-heap 30.0, metaspace 20.0", "trials before confirming: 9 (9 … 9); goal at most 12 in each: reached",
 		"| sysinfo | 25x1 | 60 | 58 | +3.4 % | 1 | 6, 3 |", "within 3 % of the grid's: not reached", "within a quarter of the grid's time: not reached",
-		"| sysinfo | 25x1 | 0 of 2 | 0 of 2: 1 too-slow | 2 of 4: 1 oom-killed, 1 stalled, 1 too-slow |", "memory lacks in 0 of 4; goal at most 1 in 400, and 1 in each cell: reached", "it lacks in at least half at 0.9 of it: reached",
+		"| sysinfo | 25x1 | 0 of 2 | 0 of 2: 1 too-slow | 2 of 4: 1 oom-killed, 1 stalled, 1 too-slow; 1 waited |", "memory lacks in 0 of 4; goal at most 1 in 400, and 1 in each cell: reached", "it lacks in at least half at 0.9 of it: reached",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in:\n%s", want, text)

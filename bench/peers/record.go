@@ -76,9 +76,11 @@ type record struct {
 	PeakBytes   int64         `json:"peakBytes,omitempty"`
 	NeededBytes int64         `json:"neededBytes,omitempty"`
 	WorkingSet  int64         `json:"workingSetBytes,omitempty"`
-	Ready       float64       `json:"readySeconds,omitempty"`
-	Throughput  float64       `json:"throughput,omitempty"`
-	P99         float64       `json:"p99Seconds,omitempty"`
+	// Waited is the share of the time that reclaim took; 0 in records of before it was noted.
+	Waited     float64 `json:"waitedShare,omitempty"`
+	Ready      float64 `json:"readySeconds,omitempty"`
+	Throughput float64 `json:"throughput,omitempty"`
+	P99        float64 `json:"p99Seconds,omitempty"`
 	// Requests were answered, each of which took so many seconds of processor time.
 	Requests  int64   `json:"requests,omitempty"`
 	Processor float64 `json:"processorSeconds,omitempty"`

@@ -10,6 +10,7 @@ import (
 
 	"tare.dev/tare/bench/applications"
 	"tare.dev/tare/bench/ways"
+	"tare.dev/tare/internal/fit"
 	"tare.dev/tare/internal/testkit/results"
 )
 
@@ -393,14 +394,14 @@ func (b *bench) proofText(t *strings.Builder) {
 			runs, failures, most = runs+len(made), failures+n, max(most, n)
 		}
 		tight = tight && float64(countLacking(under)) >= goalBelow*float64(len(under))
-		lines = append(lines, fmt.Sprintf("| %s | %s | %s | %s | %s | %d | %.2f |\n", c.App, c.Shape, lacking(at), lacking(half), lacking(under),
+		lines = append(lines, fmt.Sprintf("| %s | %s | %s | %s | %s | %d | %.2f |\n", c.App, c.Shape, lacking(at), lacking(half), lacking(under)+b.waiting(under),
 			len(b.of(c, ways.Defaults, proving+beside)), results.Median(throughputs(at))/r.Answer.Throughput))
 	}
 	if len(lines) == 0 {
 		return
 	}
 	fmt.Fprintf(t, "\n## Proof\n\nFresh runs with what tare recommends, in turn: at its limit, there with half the processors, of which half the throughput is asked, and at 0.9 of it. Told is in how many memory lacked, "+
-		"and how all that did not pass ended. Every %d have baselines beside them, by whose median throughput they are judged. "+
+		"and how all that did not pass ended; *waited* are those at 0.9 that passed and waited for memory as long as no limit may that tare looks for, which was not noted at first. Every %d have baselines beside them, by whose median throughput they are judged. "+
 		"Where a run has much less of the throughput than the fit's confirming runs, the machine was slower, or another one.\n\n"+
 		"| application | shape | memory lacks at the limit | with half the processors | at 0.9 of it | baselines beside | req/s of the fit's |\n|---|---|---|---|---|---|---|\n%s\n"+
 		"- at the limit, also with half the processors, memory lacks in %d of %d; goal at most 1 in %.0f, and %d in each cell: %s\n- it lacks in at least half at 0.9 of it: %s\n",
@@ -417,6 +418,20 @@ func lacking(trials []record) string {
 		return "not measured"
 	}
 	return fmt.Sprintf("%d of %d%s", countLacking(trials), len(trials), verdicts(trials))
+}
+
+// waiting adds to it how many passed and waited for memory as long as no limit may.
+func (b *bench) waiting(trials []record) string {
+	n := 0
+	for _, r := range trials {
+		if r.passed() && r.Waited >= fit.MayWait(1-b.share) {
+			n++
+		}
+	}
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; %d waited", n)
 }
 
 func throughputs(trials []record) []float64 {
