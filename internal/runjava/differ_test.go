@@ -61,7 +61,7 @@ var differ = []struct {
 	{scene: scene{name: "version", java: "17.0.1", files: oneJar, env: env{"JAVA_MAJOR_VERSION": "latest"}}, lack: []string{"-XX:+UseParallelGC"}},
 	{scene: scene{name: "unknown version", java: "?", files: oneJar}, has: []string{"-XX:+ExitOnOutOfMemoryError"}, lack: []string{"-XX:+UseParallelGC"}},
 	{scene: scene{name: "blanks in names", java: "17", files: env{"my app/a b.jar": ""}, env: env{"JAVA_APP_DIR": "@/my app"}}, has: []string{"-jar"}},
-	{scene: scene{name: "relative folder", java: "17", files: env{"work/app/a.jar": ""}, env: env{"JAVA_APP_DIR": "app"}}, has: []string{"-jar"}},
+	{scene: scene{name: "relative folder", java: "17", files: env{"srv/app/a.jar": ""}, env: env{"JAVA_APP_DIR": "app"}}, has: []string{"-jar"}},
 	{scene: scene{name: "JAVA_APP_NAME", java: "17", files: oneJar, env: env{"JAVA_APP_NAME": "my shop"}}, has: []string{"my shop"}},
 	{scene: scene{name: "JAVA_APP_NAME", java: "17", files: oneJar, env: env{"JAVA_APP_NAME": "shop"}}, sh: "bash", has: []string{"shop"}},
 	{scene: scene{name: "class path file", java: "17", files: env{"deploy/classpath": "a.jar\r\n\r\n/lib/b.jar\r\nc.jar"}, env: env{"JAVA_MAIN_CLASS": "M"}}},
@@ -156,7 +156,7 @@ func TestArguments(t *testing.T) {
 				t.Errorf("the jar is %q", got)
 			}
 		case "relative folder":
-			if got := planOf().Main[1]; got != root+"/work/app/a.jar" {
+			if got := planOf().Main[1]; got != root+"/srv/app/a.jar" {
 				t.Errorf("the jar is %q", got)
 			}
 		case "class path file":

@@ -42,7 +42,7 @@ func TestHostileEnvironment(t *testing.T) {
 				if i%3 == 0 {
 					in.Run = by(t, sh)
 				} else {
-					in.ScriptDir, in.OptionsFile = root+"/work", root+"/none"
+					in.ScriptDir, in.OptionsFile = root+"/srv", root+"/none"
 					in.Env = append(in.Env, "JAVA_MAIN_CLASS=a.B")
 				}
 				checkHostile(t, in, name, p)

@@ -120,7 +120,7 @@ var alike = []struct {
 	{scene: scene{name: "run-java-options that fails", java: "17", files: with(oneJar, "opt/run-java-options", "echo -Da; exit 3\n")}, has: []string{"-Da"}, lack: []string{"-Db"}},
 	{scene: scene{name: "run-env.sh", java: "17", files: env{"deploy/run-env.sh": "JAVA_APP_DIR=@/app; JAVA_OPTIONS='-Da=1'; export FOO=\"bar baz\"; OTHER=1\nHTTP_PROXY=p:1\n", "app/x.jar": "",
 		"app/run-env.sh": "JAVA_OPTIONS=\"$JAVA_OPTIONS -Db=$OTHER\"; JAVA_MAX_MEM_RATIO=40\n"}, memory: 1000 * megabyte}, has: []string{"-Da=1", "-Db=1", "-Xmx400m", "-Dhttp.proxyHost=p"}},
-	{scene: scene{name: "run-env.sh, main class", java: "17", files: env{"deploy/run-env.sh": "JAVA_MAIN_CLASS=a.B; unset GONE; JAVA_MAJOR_VERSION=8\n", "deploy/a.jar": ""}, env: env{"GONE": "1", "JAVA_APP_DIR": "@/work"}}, has: []string{"a.B"}},
+	{scene: scene{name: "run-env.sh, main class", java: "17", files: env{"deploy/run-env.sh": "JAVA_MAIN_CLASS=a.B; unset GONE; JAVA_MAJOR_VERSION=8\n", "deploy/a.jar": ""}, env: env{"GONE": "1", "JAVA_APP_DIR": "@/srv"}}, has: []string{"a.B"}},
 	{scene: scene{name: "run-env.sh that exits", java: "17", files: with(oneJar, "deploy/run-env.sh", "exit 0\n")}},
 	{scene: scene{name: "run-env.sh that fails", java: "17", files: with(oneJar, "deploy/run-env.sh", "exit 7\n")}},
 	{scene: scene{name: "run-env.sh that prints", java: "17", files: with(oneJar, "deploy/run-env.sh", "set -- a b; cd /; JAVA_OPTIONS=-Da=$(dirname $0)\n"), env: env{"JAVA_APP_DIR": "@/deploy"}}},
@@ -258,12 +258,12 @@ func TestScriptDir(t *testing.T) {
 	}
 	for _, c := range []struct{ argv0, path, want string }{
 		{"/deploy/run-java.sh", "", "/deploy"},
-		{"bin/run-java.sh", "", "/work/bin"},
-		{"./run-java.sh", dir, "/work"},
+		{"bin/run-java.sh", "", "/srv/bin"},
+		{"./run-java.sh", dir, "/srv"},
 		{"run-java.sh", "bin:/none:" + dir, dir},
-		{"run-java", dir, "/work"},
+		{"run-java", dir, "/srv"},
 	} {
-		if got := ScriptDir(c.argv0, "/work", []string{"PATH=" + c.path}); got != c.want {
+		if got := ScriptDir(c.argv0, "/srv", []string{"PATH=" + c.path}); got != c.want {
 			t.Errorf("ScriptDir(%q) with PATH=%s = %q, want %q", c.argv0, c.path, got, c.want)
 		}
 	}

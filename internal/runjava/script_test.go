@@ -165,7 +165,7 @@ func (s scene) build(t *testing.T) string {
 	write(cgroup+"cpu/cpu.cfs_quota_us", fmt.Sprintln(quota), 0o644)
 	write(cgroup+"cpu/cpu.cfs_period_us", "100000\n", 0o644)
 	write("proc/meminfo", fmt.Sprintf("MemTotal: %d kB\n", machineMemory/1024), 0o644)
-	write("work/.keep", "", 0o644)
+	write("srv/.keep", "", 0o644)
 	write("deploy/run-java.sh", string(originalScript(t, root)), 0o755)
 	self, err := os.Executable()
 	if err != nil {
@@ -199,7 +199,7 @@ func (s scene) environ(root string) []string {
 func (s scene) original(t *testing.T, root, sh string) outcome {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), sh, append([]string{root + "/deploy/run-java.sh"}, s.args...)...)
-	cmd.Env, cmd.Dir = s.environ(root), root+"/work"
+	cmd.Env, cmd.Dir = s.environ(root), root+"/srv"
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
@@ -248,7 +248,7 @@ func (s scene) input(root string) Input {
 	if s.quota > 0 {
 		cores = int((s.quota + 99_999) / 100_000)
 	}
-	return Input{Args: s.args, Env: s.environ(root), Dir: root + "/work", ScriptDir: root + "/deploy", Name: "run-java.sh",
+	return Input{Args: s.args, Env: s.environ(root), Dir: root + "/srv", ScriptDir: root + "/deploy", Name: "run-java.sh",
 		OptionsFile: root + OptionsFile, Budget: Budget{MemoryBytes: s.memory, Cores: cores},
 		Major: func([]string) int { return major }, Lookup: userFlags, Run: Start}
 }
