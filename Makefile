@@ -205,9 +205,10 @@ bench-exec: build
 # How little memory applications need with what tare fit recommends, and with the
 # options that others choose. A day from scratch, on a machine that does nothing
 # else: not part of bench. It goes on where it was cut off; the trials so far are
-# in docs/results/raw/peers.jsonl.gz and bin/bench-peers.jsonl. PEERS=-short is the first part, PEERS=-list
-# says what is missing, PEERS='-fresh 20 -confirmations 1 -shapes 25x1,17x1' compares at
-# equal robustness; more in go run ./bench/peers -help.
+# in docs/results/raw/peers.jsonl.gz and, until a report is written, banks/peers.jsonl of
+# the cache. PEERS=-short is the first part, PEERS=-list says what is missing,
+# PEERS='-fresh 20 -confirmations 1 -shapes 25x1,17x1' compares at equal robustness; more
+# in go run ./bench/peers -help.
 PEERS ?= -proof 20 -grid
 bench-peers: build
 	@scripts/setup.sh build bench

@@ -114,10 +114,7 @@ type bank struct {
 
 const bankSuffix, packedSuffix = ".jsonl", ".jsonl" + records.Packed
 
-// errNoHead says that a bank has not been begun.
-var errNoHead = errors.New("it has no head")
-
-// readBank reads a bank, packed or not. The error is errNoHead where it has not been begun.
+// readBank reads a bank, packed or not.
 func readBank(name string) (*bank, error) {
 	b := &bank{}
 	return b, b.whole(name, records.ReadFile(name, b.addLine))
@@ -131,7 +128,7 @@ func parseBank(r io.Reader, name string) (*bank, error) {
 // whole is the error of reading a bank, or else that it has no head.
 func (b *bank) whole(name string, err error) error {
 	if err == nil && b.head.Java == "" {
-		return fmt.Errorf("bank %s: %w", name, errNoHead)
+		return fmt.Errorf("bank %s: it has no head", name)
 	}
 	return err
 }

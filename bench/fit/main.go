@@ -137,7 +137,7 @@ func (b bench) run(ctx context.Context) error {
 	var all []figures
 	for _, c := range b.cells {
 		r, err := b.open(c)
-		if errors.Is(err, errNoHead) {
+		if errors.Is(err, os.ErrNotExist) {
 			continue
 		}
 		if err != nil {
@@ -168,23 +168,36 @@ func (b bench) run(ctx context.Context) error {
 		return nil
 	}
 	for _, f := range all {
-		from := filepath.Join(b.dir, f.cell.String()+bankSuffix)
-		if _, err := os.Stat(from); err != nil {
-			continue // it was packed when it was read
-		}
-		if err := records.Pack(filepath.Join(b.packed, "bank-"+f.cell.String()+packedSuffix), from); err != nil {
-			return err
+		if from, _ := b.bankOf(f.cell); from != b.packedOf(f.cell) {
+			if err := records.Pack(b.packedOf(f.cell), from); err != nil {
+				return err
+			}
 		}
 	}
 	return results.Write("steady", "How steady the answers of a fit are", "make bench-fit", text)
 }
 
-// open reads the bank of a cell: the one that is recorded here, or else the packed one.
-func (b bench) open(c cell) (*replayed, error) {
-	bank, err := readBank(filepath.Join(b.dir, c.String()+bankSuffix))
-	if errors.Is(err, errNoHead) {
-		bank, err = readBank(filepath.Join(b.packed, "bank-"+c.String()+packedSuffix))
+// bankOf is the file of a cell's bank: the one that is recorded here, or else the packed one.
+func (b bench) bankOf(c cell) (string, error) {
+	recorded := filepath.Join(b.dir, c.String()+bankSuffix)
+	if _, err := os.Stat(recorded); err == nil {
+		return recorded, nil
 	}
+	_, err := os.Stat(b.packedOf(c))
+	return b.packedOf(c), err
+}
+
+func (b bench) packedOf(c cell) string {
+	return filepath.Join(b.packed, "bank-"+c.String()+packedSuffix)
+}
+
+// open reads the bank of a cell.
+func (b bench) open(c cell) (*replayed, error) {
+	name, err := b.bankOf(c)
+	if err != nil {
+		return nil, err
+	}
+	bank, err := readBank(name)
 	if err != nil {
 		return nil, err
 	}
@@ -199,7 +212,7 @@ func (b bench) open(c cell) (*replayed, error) {
 func (b bench) traceAll() error {
 	for _, c := range b.cells {
 		r, err := b.open(c)
-		if errors.Is(err, errNoHead) {
+		if errors.Is(err, os.ErrNotExist) {
 			continue
 		}
 		if err != nil {

@@ -5,6 +5,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -73,7 +74,7 @@ func main() {
 	names := flag.String("ways", strings.Join(append(ways.Names(allWays("")), wayTare), ","), "ways to choose the options")
 	short := flag.Bool("short", false, "only the first applications (sysinfo, WireMock, Camel), on one processor")
 	flag.StringVar(&b.packed, "packed", rawFile, "trials that the reports are of, packed")
-	flag.StringVar(&b.state, "state", "bin/bench-peers.jsonl", "trials that were made since; writing a report moves them to the packed ones")
+	flag.StringVar(&b.state, "state", "", "trials that were made since, which a report that is written moves to the packed ones (default: banks/peers.jsonl in the cache)")
 	flag.DurationVar(&b.load, "load", usualLoad, "load of a trial, from readiness on; the report's name tells another one")
 	flag.DurationVar(&b.warmup, "warmup", 20*time.Second, "load before the load of a warm trial")
 	flag.Float64Var(&b.share, "share", 0.6, "what must be kept of the throughput that the defaults have with ample memory; where runs of the same differ less, tare fit's own 0.9 can be asked")
@@ -87,6 +88,7 @@ func main() {
 	list := flag.Bool("list", false, "say what is still to be measured, and end")
 	write := flag.Bool("write", true, "write docs/results/peers.md, or with another load peers-LOAD.md, with -fresh peers-fresh.md")
 	flag.Parse()
+	b.state = cmp.Or(b.state, filepath.Join(b.cache, "banks", "peers.jsonl"))
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if *short {
@@ -105,6 +107,9 @@ func (b *bench) run(ctx context.Context, apps, shapes, names string, list, write
 	}
 	defer clean()
 	if list {
+		if err := b.readState(); err != nil {
+			return err
+		}
 		return b.list(os.Stdout)
 	}
 	if err := b.openState(); err != nil {
@@ -161,8 +166,7 @@ func (b *bench) report() (name, title, command string) {
 	return name, title, command
 }
 
-// prepare checks the flags, and reads what was measured before. clean removes
-// what it unpacked.
+// prepare checks the flags. clean removes what it unpacked.
 func (b *bench) prepare(apps, shapes, names string) (clean func(), err error) {
 	if err := b.check(); err != nil {
 		return nil, err
@@ -171,7 +175,7 @@ func (b *bench) prepare(apps, shapes, names string) (clean func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(b.choose(script, apps, shapes, names), b.readState(), b.openRunner()); err != nil {
+	if err := errors.Join(b.choose(script, apps, shapes, names), b.openRunner()); err != nil {
 		clean()
 		return nil, err
 	}

@@ -526,6 +526,28 @@ func TestCacheOfRecords(t *testing.T) {
 	}
 }
 
+// A report moves what was measured to the packed file, with which the bench goes on.
+func TestPack(t *testing.T) {
+	b := testBench(t)
+	b.made(t, proving, 60, trial.Passed)
+	if err := b.pack(); err != nil {
+		t.Fatal(err)
+	}
+	b.made(t, below, 54, trial.Stalled)
+	again := *b
+	if err := again.readState(); err != nil {
+		t.Fatal(err)
+	}
+	c := cell{"sysinfo", "25x1"}
+	if at, under := again.of(c, wayTare, proving), again.of(c, wayTare, below); len(at) != 1 || len(under) != 1 {
+		t.Errorf("%d and %d trials, want 1 and 1", len(at), len(under))
+	}
+	text, err := os.ReadFile(b.state)
+	if err != nil || strings.Count(string(text), "\n") != 1 {
+		t.Errorf("not yet packed: %s, %v", text, err)
+	}
+}
+
 // An archive that another machine had is made anew, and the JVM takes it.
 func TestRemake(t *testing.T) {
 	sysinfo := jvmtest.Jar(t, "sysinfo.jar")

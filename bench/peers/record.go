@@ -136,7 +136,7 @@ func (b *bench) readState() error {
 	if err := b.readPacked(); err != nil {
 		return err
 	}
-	return records.ReadFile(b.state, b.line())
+	return records.ReadFile(b.state, b.addLine)
 }
 
 // openState reads it to go on with it; another bench cannot meanwhile.
@@ -144,17 +144,17 @@ func (b *bench) openState() (err error) {
 	if err := b.readPacked(); err != nil {
 		return err
 	}
-	b.kept, err = records.Open(b.state, b.line())
+	b.kept, err = records.Open(b.state, b.addLine)
 	return err
 }
 
 func (b *bench) readPacked() error {
 	b.done = map[key]record{}
-	return records.ReadFile(b.packed, b.line())
+	return records.ReadFile(b.packed, b.addLine)
 }
 
-func (b *bench) line() func(line []byte) error {
-	return records.Into(func(r record) { b.remember(r.moved(cacheMark, b.cache)) })
+func (b *bench) addLine(line []byte) error {
+	return records.Into(func(r record) { b.remember(r.moved(cacheMark, b.cache)) })(line)
 }
 
 // pack moves what was measured since to the packed file.

@@ -422,9 +422,9 @@ func lacking(trials []record) string {
 
 // waiting adds to it how many passed and waited for memory as long as no limit may.
 func (b *bench) waiting(trials []record) string {
-	n := 0
+	most, n := fit.MayWait(1-b.share), 0
 	for _, r := range trials {
-		if r.passed() && r.Waited >= fit.MayWait(1-b.share) {
+		if most > 0 && r.passed() && r.Waited >= most {
 			n++
 		}
 	}
