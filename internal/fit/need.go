@@ -1,6 +1,7 @@
 package fit
 
 import (
+	"cmp"
 	"math"
 
 	"tare.dev/tare/internal/footprint"
@@ -240,19 +241,20 @@ func containsSetup(setups []Setup, s Setup) bool {
 // corrected is what is needed by measurement with room, corrected by the limits that were
 // tried: no more than the smallest that was enough (and the heap that was not touched
 // there), and no less than the largest that was not. Where trials near the limit tell of
-// pressure, their line takes the place of both; it is zero where it does not decide. What
-// the long run held more than others is no guess, and comes on top.
+// pressure, their line takes the place of both; it is zero where it does not decide. The
+// long run may need more than they do.
 func (s *Search) corrected(setup Setup, measured, held float64) (center float64, line pressureLine) {
 	growth := s.growthOf(setup)
 	line = s.byPressure(setup)
 	enough, lacked, more := math.Inf(1), 0.0, 0.0
+	var long []Trial
 	for _, t := range s.found.Trials {
 		if !t.Setup.Same(setup) || t.Phase == PhaseBelow {
 			continue
 		}
 		switch {
 		case t.Phase == PhaseLong && t.enough():
-			more = max(more, float64(t.NeededBytes+t.heapUntouched()-growth)-held)
+			long, more = append(long, t), max(more, float64(t.NeededBytes+t.heapUntouched()-growth)-held)
 		case line.samples > 0 && t.tellsPressure():
 		case t.lacksMemory():
 			lacked = max(lacked, float64(t.LimitBytes-growth))
@@ -264,7 +266,26 @@ func (s *Search) corrected(setup Setup, measured, held float64) (center float64,
 	if line.samples > 0 {
 		center = min(enough, line.limit-float64(growth))
 	}
+	for _, t := range long {
+		if limit, told := s.longLimit(t, line); told {
+			center, more = max(center, limit-float64(growth)), 0
+		}
+	}
 	return max(lacked, center+more), line
+}
+
+// longLimit is the limit, as of pressureLine, at which waiting for memory would take all that
+// it may of the worst quarter of a long run, by what it took of that, but no less than what
+// the run held; told is false where it does not tell. What the run held more than others says
+// less: it may take the place of page cache that was in use at the start alone.
+func (s *Search) longLimit(t Trial, line pressureLine) (limit float64, told bool) {
+	most := MayWait(s.Spare)
+	if most <= 0 || t.Result == nil || t.Result.WorstReclaimShare == nil {
+		return 0, false
+	}
+	share := min(mostPressure, max(leastPressure, *t.Result.WorstReclaimShare))
+	slope := cmp.Or(line.slope, -usualSlope)
+	return max(float64(t.NeededBytes), float64(t.LimitBytes)*math.Pow(share/most, -slope)) + float64(t.heapUntouched()), true
 }
 
 const (
@@ -290,7 +311,7 @@ func (t Trial) tellsPressure() bool {
 // memory takes all that it may (MayWait), by so many trials near it; the deviation is that
 // of the logarithms of their limits about the line, as in Need.
 type pressureLine struct {
-	limit                       float64
+	limit, slope                float64
 	samples                     int
 	deviation, freedom, assumed float64
 }
@@ -325,7 +346,7 @@ func (s *Search) byPressure(setup Setup) (line pressureLine) {
 		off := ys[i] - y - slope*(xs[i]-x)
 		squares += off * off
 	}
-	line.limit, line.samples = math.Exp(y-slope*x), len(xs)
+	line.limit, line.slope, line.samples = math.Exp(y-slope*x), slope, len(xs)
 	line.deviation, line.freedom, line.assumed = withPrior(squares, float64(max(0, len(xs)-2)))
 	return line
 }

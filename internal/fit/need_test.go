@@ -78,6 +78,11 @@ func TestNeedAgreesWithTrials(t *testing.T) {
 	slow.Verdict = trial.TooSlow
 	less := needing(PhaseRefine, 48, 112, 95, 48, 24)
 	long := needing(PhaseLong, 48, 130, 104, 48, 0)
+	waited := func(share float64) Trial {
+		t := needing(PhaseLong, 48, 130, 104, 48, 0)
+		t.Result.WorstReclaimShare = &share
+		return t
+	}
 	for name, c := range map[string]struct {
 		also Trial
 		want int64
@@ -86,9 +91,12 @@ func TestNeedAgreesWithTrials(t *testing.T) {
 		"too slow there, and memory had no part":  {slow, 119},
 		"enough below what was measured":          {less, 112},
 		"a longer run needed more":                {long, 128},
+		"it held more, and hardly waited":         {waited(0.001), 119},
+		"it waited for nearly as long as it may":  {waited(0.09), 129},
+		"it waited for longer":                    {waited(0.2), 136},
 		"below the recommendation nothing counts": {func() Trial { b := less; b.Phase = PhaseBelow; return b }(), 119},
 	} {
-		s := &Search{found: Found{Trials: []Trial{base, c.also}}}
+		s := &Search{Spare: 0.1, found: Found{Trials: []Trial{base, c.also}}}
 		if n, _ := s.needOf(base.Setup); (n.MeanBytes+mib/2)/mib != c.want {
 			t.Errorf("%s: %.1f MiB, want %d", name, float64(n.MeanBytes)/mib, c.want)
 		}

@@ -173,6 +173,9 @@ type runJSON struct {
 	AwaitShare        *float64 `json:"awaitShare,omitempty"`
 	ReclaimShare      float64  `json:"reclaimShare"`
 	StartReclaimShare float64  `json:"startReclaimShare"`
+	// WorstReclaimShare is that of the quarter of the load in which it was largest; absent
+	// where it is not known.
+	WorstReclaimShare *float64 `json:"worstReclaimShare,omitempty"`
 	// MajorFaults waited for the disk; DirectReclaimBytes the application's own threads
 	// had to reclaim (0 on cgroup v1).
 	MajorFaults        int64 `json:"majorFaults"`
@@ -450,7 +453,7 @@ func newRunJSON(t fit.Trial) runJSON {
 	if r := t.Result; r != nil {
 		j.GCShare, j.StallShare, j.RefaultBytes = r.GCShare, r.StallShare, r.RefaultBytes
 		j.CPUSeconds, j.OthersShare = r.CPUTime.Seconds(), r.Others
-		j.AwaitShare, j.ReclaimShare, j.StartReclaimShare = r.AwaitShare, r.ReclaimShare, r.StartReclaimShare
+		j.AwaitShare, j.ReclaimShare, j.StartReclaimShare, j.WorstReclaimShare = r.AwaitShare, r.ReclaimShare, r.StartReclaimShare, r.WorstReclaimShare
 		j.MajorFaults, j.DirectReclaimBytes, j.IdleCPUs = r.MajorFaults, r.DirectBytes, r.IdleCPUs
 		for _, b := range r.Warming {
 			j.Warming = append(j.Warming, warmingJSON{b.Requests, 1000 * b.Cost.Seconds(), b.Compiling})

@@ -184,7 +184,7 @@ func (s *sampler) takeFootprint(ctx context.Context, due bool) {
 // addTrend adds a footprint to the trend. Where the load takes longer than expected,
 // the points become fewer and further apart.
 func (s *sampler) addTrend(f *footprint.Footprint, at time.Time) {
-	s.trend = append(s.trend, newTrendPoint(f, at, s.trendLive))
+	s.trend = append(s.trend, newTrendPoint(f, at, s.trendLive, s.last))
 	s.trendLive = 0
 	if len(s.trend) > mostTrend {
 		s.trend = everySecond(s.trend)
@@ -207,15 +207,16 @@ func (s *sampler) watchTrend(ctx context.Context, d time.Duration) {
 	}
 }
 
-// growths are those of the load, up to a footprint at its end.
-func (s *sampler) growths(end *footprint.Footprint) []Growth {
+// parts are the points between equal parts of the load, the last with a footprint at its
+// end; nil where there are too few.
+func (s *sampler) parts(end *footprint.Footprint) []trendPoint {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if end == nil || s.trendStep == 0 {
 		return nil
 	}
 	s.addTrend(end, time.Now())
-	return growths(s.trend)
+	return evenly(s.trend)
 }
 
 // mapped is what the group pays for of the pages that its processes map:

@@ -46,10 +46,12 @@ type trendPoint struct {
 	// live is the least that a collection left since the point before; 0
 	// without one.
 	live int64
+	// read is the last reading of the group before.
+	read reading
 }
 
-func newTrendPoint(f *footprint.Footprint, at time.Time, live int64) trendPoint {
-	p := trendPoint{at: at, rows: make(map[footprint.Owner]int64), rss: f.RSSBytes, live: live}
+func newTrendPoint(f *footprint.Footprint, at time.Time, live int64, read reading) trendPoint {
+	p := trendPoint{at: at, rows: make(map[footprint.Owner]int64), rss: f.RSSBytes, live: live, read: read}
 	for _, r := range f.Rows {
 		p.rows[r.Owner] = r.KeptBytes()
 	}
@@ -108,11 +110,27 @@ func evenly(points []trendPoint) []trendPoint {
 	return out
 }
 
+// worstReclaim is the largest ReclaimShare of the parts of a load with this limit; nil
+// where there are too few points.
+func worstReclaim(points []trendPoint, limit int64) *float64 {
+	if len(points) < 2 {
+		return nil
+	}
+	worst := 0.0
+	for i, p := range points[1:] {
+		before := points[i].read
+		e := Evidence{LimitBytes: limit, Window: p.read.usage.Age - before.usage.Age, Stalled: stalledSince(before, p.read),
+			RefaultBytes: p.read.usage.RefaultBytes - before.usage.RefaultBytes}
+		worst = max(worst, e.ReclaimShare())
+	}
+	return &worst
+}
+
 // growths are the parts that grew from each point to the next, and about as much
 // in the second half as in the first. The heap is filled and emptied by
 // collections; what tells of it is the live set.
 func growths(points []trendPoint) []Growth {
-	if points = evenly(points); points == nil {
+	if len(points) <= trendSteps {
 		return nil
 	}
 	first, last := points[0], points[trendSteps]

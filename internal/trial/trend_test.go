@@ -1,11 +1,13 @@
 package trial
 
 import (
+	"math"
 	"slices"
 	"testing"
 	"time"
 
 	"tare.dev/tare/internal/footprint"
+	"tare.dev/tare/internal/runner"
 )
 
 const mb = 1 << 20
@@ -82,9 +84,31 @@ func TestGrowths(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := growths(tt.points); !slices.Equal(got, tt.want) {
+			if got := growths(evenly(tt.points)); !slices.Equal(got, tt.want) {
 				t.Errorf("%+v, want %+v", got, tt.want)
 			}
 		})
+	}
+}
+
+// The quarter of a load in which memory was waited for longest tells how near the limit was.
+func TestWorstReclaim(t *testing.T) {
+	points := make([]trendPoint, 5)
+	stalled := []time.Duration{3, 4, 7, 8, 8}
+	for i := range points {
+		d := stalled[i] * time.Second
+		points[i].read.usage = runner.Usage{Age: time.Duration(i+1) * 10 * time.Second, Stalled: &d}
+	}
+	if got := worstReclaim(points, 100*mb); got == nil || *got != 0.3 {
+		t.Errorf("%v, want 0.3", got)
+	}
+	for i := range points { // a kernel that does not tell: 3 MiB of 100 are read again in the last ten seconds
+		points[i].read.usage.Stalled, points[i].read.usage.RefaultBytes = nil, int64(max(0, 3*(i-3)))*mb
+	}
+	if got := worstReclaim(points, 100*mb); got == nil || math.Abs(*got-0.003*StalledShare/StalledRefault) > 1e-9 {
+		t.Errorf("%v, want that of the pages that were read again", got)
+	}
+	if got := worstReclaim(nil, 100*mb); got != nil {
+		t.Errorf("%v of no points", *got)
 	}
 }

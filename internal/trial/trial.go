@@ -155,6 +155,9 @@ type Result struct {
 	ReclaimShare float64 `json:",omitempty"`
 	// StartReclaimShare is the same of the time until it was ready.
 	StartReclaimShare float64 `json:",omitempty"`
+	// WorstReclaimShare is that of the quarter of the load in which it was largest; nil
+	// where footprints could not be taken at so little cost.
+	WorstReclaimShare *float64 `json:",omitempty"`
 	Collections       int64
 	// Others is the share of the machine's processor time that went to
 	// others during the load.
@@ -293,7 +296,9 @@ type run struct {
 	start    window // until it was ready
 	end      *footprint.Footprint
 	growth   []Growth
-	peak     int64 // of the group's usage before Inspect; 0: not inspected
+	// worstReclaim is as in Result.
+	worstReclaim *float64
+	peak         int64 // of the group's usage before Inspect; 0: not inspected
 }
 
 func (t *run) do(ctx context.Context) (*Result, error) {
@@ -471,7 +476,8 @@ func (t *run) closeWindow(ctx context.Context) {
 	}
 	if t.spec.Weigh {
 		if f, err := t.proc.Footprint(ctx); err == nil {
-			t.end, t.growth = f, t.sampler.growths(f)
+			parts := t.sampler.parts(f)
+			t.end, t.growth, t.worstReclaim = f, growths(parts), worstReclaim(parts, t.spec.Limits.MemoryBytes)
 		} else {
 			t.sampler.fail(err)
 		}
@@ -564,7 +570,7 @@ func (t *run) result(u runner.Usage) *Result {
 		PeakBytes: cmp.Or(t.peak, u.PeakBytes), NeededBytes: t.sampler.needed, WorkingSetBytes: t.sampler.workingSet, LiveBytes: t.sampler.live, HeapBytes: t.sampler.heap,
 		Collections: e.Collections, RefaultBytes: e.RefaultBytes, Throttled: u.Throttled, CPUTime: u.CPUTime,
 		Exit: e.Exit, Ended: e.Ended, Peak: t.sampler.peak, End: t.end, Stat: u.Stat, Log: e.Log.LastLines,
-		Narrow: e.NarrowMiss(), Broken: e.Broken, Others: e.Others, UnpaidBytes: t.sampler.unpaid(), Growth: t.growth,
+		Narrow: e.NarrowMiss(), Broken: e.Broken, Others: e.Others, UnpaidBytes: t.sampler.unpaid(), Growth: t.growth, WorstReclaimShare: t.worstReclaim,
 		CodeCacheFull: e.Log.CodeCacheFull, Times: e.Times, IdleCPUs: t.idle, MajorFaults: e.MajorFaults, DirectBytes: e.DirectBytes,
 	}
 	if t.load != nil || t.spec.Job {
