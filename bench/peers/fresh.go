@@ -183,7 +183,7 @@ func (b *bench) equalText(t *strings.Builder) {
 	}
 	fmt.Fprintf(t, "\n## At equal robustness\n\nThe limit of each way, raised by 3 %% until %d fresh runs in a row pass; that of the others from the smallest that a few runs had found, "+
 		"and up to the best of them. Each is judged by the objective above, with baselines made right before. A run that is slow without memory having a part in it says nothing about a limit: it is made anew, %.0f %% of the runs at most. "+
-		"The fewest requests of a run were %d. Processor time is that of the load over its requests, of the runs that passed at the limit: median (minimum … maximum).\n\n"+
+		"The fewest requests of a run were %d. Processor time is that of the load over its requests, of the runs that passed at the limit: median (minimum … maximum). Where tare was asked anew, hours lie between its runs and those of the others, and the machine may have slowed: limits compare then, processor times less so.\n\n"+
 		"| application | shape | way | limit MiB | of the best other's | fresh runs | slow, made anew | ms of a processor per request |\n|---|---|---|---|---|---:|---:|---|\n%s", b.fresh, 100*maxSlow, least, strings.Join(lines, ""))
 	fmt.Fprintf(t, "\nOver %d of %d applications and JDKs that have this to be measured, geometric means:\n\n", len(shares), b.countEqual())
 	share, cost := geometric(shares), geometric(costs)
