@@ -246,15 +246,18 @@ func containsSetup(setups []Setup, s Setup) bool {
 func (s *Search) corrected(setup Setup, measured, held float64) (center float64, line pressureLine) {
 	growth := s.growthOf(setup)
 	line = s.byPressure(setup)
-	enough, lacked, more := math.Inf(1), 0.0, 0.0
-	var long []Trial
+	enough, lacked, more, long := math.Inf(1), 0.0, 0.0, 0.0
 	for _, t := range s.found.Trials {
 		if !t.Setup.Same(setup) || t.Phase == PhaseBelow {
 			continue
 		}
 		switch {
 		case t.Phase == PhaseLong && t.enough():
-			long, more = append(long, t), max(more, float64(t.NeededBytes+t.heapUntouched()-growth)-held)
+			if limit, told := s.longLimit(t, line); told {
+				long = max(long, limit-float64(growth))
+			} else {
+				more = max(more, float64(t.NeededBytes+t.heapUntouched()-growth)-held)
+			}
 		case line.samples > 0 && t.tellsPressure():
 		case t.lacksMemory():
 			lacked = max(lacked, float64(t.LimitBytes-growth))
@@ -266,12 +269,7 @@ func (s *Search) corrected(setup Setup, measured, held float64) (center float64,
 	if line.samples > 0 {
 		center = min(enough, line.limit-float64(growth))
 	}
-	for _, t := range long {
-		if limit, told := s.longLimit(t, line); told {
-			center, more = max(center, limit-float64(growth)), 0
-		}
-	}
-	return max(lacked, center+more), line
+	return max(lacked, long, center+more), line
 }
 
 // longLimit is the limit, as of pressureLine, at which waiting for memory would take all that

@@ -156,7 +156,7 @@ type Result struct {
 	// StartReclaimShare is the same of the time until it was ready.
 	StartReclaimShare float64 `json:",omitempty"`
 	// WorstReclaimShare is that of the quarter of the load in which it was largest; nil
-	// where footprints could not be taken at so little cost.
+	// where footprints of the load could not be taken at little cost.
 	WorstReclaimShare *float64 `json:",omitempty"`
 	Collections       int64
 	// Others is the share of the machine's processor time that went to
