@@ -149,7 +149,7 @@ func TestHugePagesInside(t *testing.T) {
 	const page, pages, held, heap = 2 << 20, 40, 20 << 20, 64 << 20
 	// The kernel gives as many as it finds, which may be none where page cache lies in
 	// between (Documentation/admin-guide/mm/hugetlbpage.rst).
-	polltest.Until(t, fmt.Sprintf("%d huge pages that the machine can give", pages), func() bool {
+	polltest.UntilNil(t, func() error {
 		for _, s := range []struct {
 			file  string
 			value int
@@ -158,7 +158,10 @@ func TestHugePagesInside(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		return kilobytesOf(t, "/proc/meminfo", "HugePages_Free:") == pages
+		if n := kilobytesOf(t, "/proc/meminfo", "HugePages_Free:"); n != pages {
+			return fmt.Errorf("the machine has %d huge pages to give, want %d, and %d bytes free", n, pages, kilobytesOf(t, "/proc/meminfo", "MemFree:")<<10)
+		}
+		return nil
 	})
 	p := jvmtest.StartFiller(t, jvmtest.Java(t, 17), []string{"-XX:+UseLargePages", "-Xms64m", "-Xmx64m", "-XX:+UseSerialGC",
 		"-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=8m"}, 10, 2<<10, 10)
