@@ -105,6 +105,25 @@ func (l *layout) tablesIn(segs []segment, tables []hotspot.GCTable, how How) []c
 	return out
 }
 
+// tablesBeside claims what has the size of a table between chunks that malloc mapped in a
+// range, in order, and up to its ends: the kernel merged them. A stack behind its guard may
+// have that size, too.
+func (l *layout) tablesBeside(chunks []claim, s span, tables []hotspot.GCTable, stacks []int64, how How) []claim {
+	if len(chunks) == 0 {
+		return nil
+	}
+	var out []claim
+	at := s.start
+	for _, c := range append(slices.Clone(chunks), claim{span: span{s.end, s.end}}) {
+		gap := span{at, c.start}
+		if name := tableOfSize(gap.size(), tables); name != "" && !l.behindGuard(gap, stacks) {
+			out = append(out, claim{gap, GC, how, rankTable, idOf(name)})
+		}
+		at = c.end
+	}
+	return out
+}
+
 func mayBeTable(g *segment) bool {
 	return (g.owner == Unattributed || g.owner == GC) && g.part == "" && anonymous(g.vma) &&
 		// HotSpot commits without MAP_NORESERVE, jemalloc maps with it.

@@ -40,6 +40,41 @@ func TestClaimTables(t *testing.T) {
 	}
 }
 
+// The kernel merges tables with chunks of malloc: what a chunk leaves of a mapping is a
+// table where it has the size of one, and a stack where it is behind a guard.
+func TestTablesBesideChunks(t *testing.T) {
+	vmas := []linux.VMA{
+		mapping(1*mib, 5*mib, "rw-p"),                                   // a table, a chunk, and two tables
+		mapping(9*mib, 10*mib, "---p"), mapping(10*mib, 13*mib, "rw-p"), // a stack, and a chunk
+		mapping(19*mib, 19*mib+4096, "---p"), mapping(20*mib, 23*mib, "rw-p"), // no guard: there is a gap
+	}
+	tables := []hotspot.GCTable{{Name: "mark bitmap", Bytes: mib}}
+	l := newLayout(vmas, words{}, page)
+	chunk := func(at, size uint64) claim {
+		return claim{span{at * mib, (at + size) * mib}, Malloc, Layout, rankHeader, PartLargeChunks}
+	}
+	var got []span
+	for _, c := range []struct {
+		s      span
+		chunks []claim
+	}{
+		{span{1 * mib, 5 * mib}, []claim{chunk(2, 1)}},
+		{span{10 * mib, 13 * mib}, []claim{chunk(11, 2)}},
+		{span{20 * mib, 23 * mib}, []claim{chunk(21, 2)}},
+		{span{20 * mib, 23 * mib}, nil},
+	} {
+		for _, claimed := range l.tablesBeside(c.chunks, c.s, tables, []int64{mib}, Layout) {
+			if claimed.owner != GC || claimed.part != "mark-bitmap" {
+				t.Errorf("claim %+v", claimed)
+			}
+			got = append(got, claimed.span)
+		}
+	}
+	if want := []span{{1 * mib, 2 * mib}, {3 * mib, 5 * mib}, {20 * mib, 21 * mib}}; !reflect.DeepEqual(got, want) {
+		t.Errorf("got %x, want %x", got, want)
+	}
+}
+
 // What lies beside a table is the collector's as far as its tables reach, and all
 // of it somebody else's where more goes on than they can take.
 func TestAdoptNeighbours(t *testing.T) {

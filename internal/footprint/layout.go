@@ -255,6 +255,17 @@ func (l *layout) guardedStack(i int, sizes []int64) bool {
 	return guarded && l.looksLikeStack(i, sizes)
 }
 
+// behindGuard says that a range begins behind a guard and has one of the sizes, with the
+// guard or without, as a stack has that something above it merged with.
+func (l *layout) behindGuard(s span, sizes []int64) bool {
+	i := l.at(s.start)
+	if i < 0 || l.vmas[i].Start != s.start {
+		return false
+	}
+	guard, ok := l.guarded(i)
+	return ok && (slices.Contains(sizes, s.size()) || slices.Contains(sizes, s.size()+guard.Size()))
+}
+
 // Metaspace cells: what metaspace reserves address space in multiples of, at
 // addresses that are multiples too: 16 MiB root chunks, four to a node, since
 // JDK 16 (JDK: src/hotspot/share/memory/metaspace/chunklevel.hpp, JEP 387),

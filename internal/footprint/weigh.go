@@ -367,8 +367,8 @@ func (s *scan) allocator() string {
 // size.
 func (s *scan) claimsByLook(segs []segment) []claim {
 	l := s.layout
-	tables := gcTables(s.vm, l.page)
-	out := l.claimTables(segs, tables, s.stackSizes(), s.tableKnown())
+	tables, stacks, how := gcTables(s.vm, l.page), s.stackSizes(), s.tableKnown()
+	out := l.claimTables(segs, tables, stacks, how)
 	probes := allProbes
 	named := queue(pointers(out)) // disjoint, in order, and not what is added below
 	for _, g := range segs {
@@ -380,15 +380,16 @@ func (s *scan) claimsByLook(segs []segment) []claim {
 		}
 		i := l.at(g.start)
 		table, isTable := l.sideTable(i, tables)
-		isTable = isTable && !l.guardedStack(i, s.stackSizes())
+		isTable = isTable && !l.guardedStack(i, stacks)
 		// A table is large, and searching it for chunks takes long.
 		if _, chunk := l.chunkAt(g.start); chunk || !isTable || table != g.span {
-			out = append(out, l.chunks(g.span, &probes)...)
+			chunks := l.chunks(g.span, &probes)
+			out = append(append(out, chunks...), l.tablesBeside(chunks, g.span, tables, stacks, how)...)
 		}
 		if isTable && table.start >= g.start {
-			out = append(out, claim{table, GC, s.tableKnown(), rankTable, ""}) // which one is a guess
-		} else if how, ok := l.stackBySize(i, s.stackSizes()); ok {
-			out = append(out, claim{g.span, ThreadStacks, how, rankStack, ""})
+			out = append(out, claim{table, GC, how, rankTable, ""}) // which one is a guess
+		} else if known, ok := l.stackBySize(i, stacks); ok {
+			out = append(out, claim{g.span, ThreadStacks, known, rankStack, ""})
 		}
 	}
 	return boundTables(out, tableBytes(s.vm))
