@@ -106,17 +106,17 @@ func (l *layout) tablesIn(segs []segment, tables []hotspot.GCTable, how How) []c
 }
 
 // tablesBeside claims what has the size of a table between chunks that malloc mapped in a
-// range, in order, and up to its ends: the kernel merged them. A stack behind its guard may
+// segment, in order, and up to its ends: the kernel merged them. A stack behind its guard may
 // have that size, too.
-func (l *layout) tablesBeside(chunks []claim, s span, tables []hotspot.GCTable, stacks []int64, how How) []claim {
-	if len(chunks) == 0 {
+func (l *layout) tablesBeside(chunks []claim, g segment, tables []hotspot.GCTable, stacks []int64, how How) []claim {
+	if len(chunks) == 0 || !mayBeTable(&g) {
 		return nil
 	}
 	var out []claim
-	at := s.start
-	for _, c := range append(slices.Clone(chunks), claim{span: span{s.end, s.end}}) {
+	at := g.start
+	for _, c := range append(slices.Clone(chunks), claim{span: span{g.end, g.end}}) {
 		gap := span{at, c.start}
-		if name := tableOfSize(gap.size(), tables); name != "" && !l.behindGuard(gap, stacks) {
+		if name := tableOfSize(gap.size(), tables); name != "" && !l.stackBelowMerged(gap, stacks) {
 			out = append(out, claim{gap, GC, how, rankTable, idOf(name)})
 		}
 		at = c.end

@@ -47,6 +47,7 @@ func TestTablesBesideChunks(t *testing.T) {
 		mapping(1*mib, 5*mib, "rw-p"),                                   // a table, a chunk, and two tables
 		mapping(9*mib, 10*mib, "---p"), mapping(10*mib, 13*mib, "rw-p"), // a stack, and a chunk
 		mapping(19*mib, 19*mib+4096, "---p"), mapping(20*mib, 23*mib, "rw-p"), // no guard: there is a gap
+		{Start: 30 * mib, End: 33 * mib, Perms: "rw-p", Flags: "rd wr nr"}, // of another allocator
 	}
 	tables := []hotspot.GCTable{{Name: "mark bitmap", Bytes: mib}}
 	l := newLayout(vmas, words{}, page)
@@ -55,15 +56,12 @@ func TestTablesBesideChunks(t *testing.T) {
 	}
 	var got []span
 	for _, c := range []struct {
-		s      span
-		chunks []claim
-	}{
-		{span{1 * mib, 5 * mib}, []claim{chunk(2, 1)}},
-		{span{10 * mib, 13 * mib}, []claim{chunk(11, 2)}},
-		{span{20 * mib, 23 * mib}, []claim{chunk(21, 2)}},
-		{span{20 * mib, 23 * mib}, nil},
-	} {
-		for _, claimed := range l.tablesBeside(c.chunks, c.s, tables, []int64{mib}, Layout) {
+		mapping int
+		chunks  []claim
+	}{{0, []claim{chunk(2, 1)}}, {2, []claim{chunk(11, 2)}}, {4, []claim{chunk(21, 2)}}, {4, nil}, {5, []claim{chunk(31, 2)}}} {
+		v := &vmas[c.mapping]
+		g := segment{span: span{v.Start, v.End}, vma: v, owner: Unattributed}
+		for _, claimed := range l.tablesBeside(c.chunks, g, tables, []int64{mib}, Layout) {
 			if claimed.owner != GC || claimed.part != "mark-bitmap" {
 				t.Errorf("claim %+v", claimed)
 			}

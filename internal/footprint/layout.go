@@ -222,11 +222,16 @@ func (l *layout) looksLikeStack(i int, sizes []int64) bool {
 	if !anonymous(v) || !v.Writable() || v.NoReserve() {
 		return false
 	}
-	with := v.Size()
+	return l.stackSized(i, v.Size(), sizes)
+}
+
+// stackSized says that a size is one of a stack's, alone or with the guard below mapping i.
+func (l *layout) stackSized(i int, size int64, sizes []int64) bool {
+	with := size
 	if g, ok := l.guarded(i); ok {
 		with += g.Size()
 	}
-	return slices.Contains(sizes, v.Size()) || slices.Contains(sizes, with)
+	return slices.Contains(sizes, size) || slices.Contains(sizes, with)
 }
 
 // reservedBelow says that address space which is only reserved lies directly
@@ -255,15 +260,15 @@ func (l *layout) guardedStack(i int, sizes []int64) bool {
 	return guarded && l.looksLikeStack(i, sizes)
 }
 
-// behindGuard says that a range begins behind a guard and has one of the sizes, with the
-// guard or without, as a stack has that something above it merged with.
-func (l *layout) behindGuard(s span, sizes []int64) bool {
+// stackBelowMerged says that a range begins behind a guard and has the size of a stack: one
+// that something above it merged with.
+func (l *layout) stackBelowMerged(s span, sizes []int64) bool {
 	i := l.at(s.start)
 	if i < 0 || l.vmas[i].Start != s.start {
 		return false
 	}
-	guard, ok := l.guarded(i)
-	return ok && (slices.Contains(sizes, s.size()) || slices.Contains(sizes, s.size()+guard.Size()))
+	_, guarded := l.guarded(i)
+	return guarded && l.stackSized(i, s.size(), sizes)
 }
 
 // Metaspace cells: what metaspace reserves address space in multiples of, at

@@ -384,7 +384,10 @@ func (s *scan) claimsByLook(segs []segment) []claim {
 		// A table is large, and searching it for chunks takes long.
 		if _, chunk := l.chunkAt(g.start); chunk || !isTable || table != g.span {
 			chunks := l.chunks(g.span, &probes)
-			out = append(append(out, chunks...), l.tablesBeside(chunks, g.span, tables, stacks, how)...)
+			beside := l.tablesBeside(chunks, g, tables, stacks, how)
+			if out = append(append(out, chunks...), beside...); len(beside) > 0 {
+				continue // headers tell more than the size of the whole does
+			}
 		}
 		if isTable && table.start >= g.start {
 			out = append(out, claim{table, GC, how, rankTable, ""}) // which one is a guess
