@@ -29,12 +29,11 @@ type FrontierPoint struct {
 	// follows the limit they are by that trial, and as given the second is the smallest limit
 	// that passed.
 	NeededBytes, BoundBytes int64
-	// CostRatio is what the same work costs in processor time over what it costs as given,
-	// CostLow and CostHigh its bounds with a confidence of 95 % each; 0 where trials do not
-	// tell. SpeedRatio is the speed over that as given, and decides where they do not; 0 where
+	// RelativeCost is with it over as given.
+	RelativeCost
+	// SpeedRatio is the speed over that as given, and decides where costs are unknown; 0 where
 	// that is unknown, too.
-	CostRatio, CostLow, CostHigh float64 `json:",omitempty"`
-	SpeedRatio                   float64 `json:",omitempty"`
+	SpeedRatio float64 `json:",omitempty"`
 	// PickedBy are the preferences that pick it.
 	PickedBy []Prefer `json:",omitempty"`
 }
@@ -184,9 +183,7 @@ func (s *Search) frontier() []FrontierPoint {
 		for _, r := range p.levers {
 			f.Levers = append(f.Levers, r.Lever.Name)
 		}
-		if low, high, known := s.costBounds(p.setup, Setup{}); known {
-			f.CostRatio, f.CostLow, f.CostHigh = math.Sqrt(low*high), low, high
-		}
+		f.RelativeCost = s.relativeCost(p.setup, Setup{})
 		if given > 0 {
 			f.SpeedRatio = s.speed(p) / given
 		}

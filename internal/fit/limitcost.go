@@ -19,28 +19,42 @@ const atLimit = "a limit that is looked for"
 // room. It is 0 where they do not tell, and where the heap follows the limit: there a control
 // has another heap, and collections tell what a smaller one costs.
 func (s *Search) limitCost(t Trial) float64 {
-	point, told := s.costPoint(t)
-	if !told || !findsLimit(t.Phase) || !s.fixesHeap(t.Setup) || len(s.costs(t.Setup)) == 0 || s.burnsIdle() {
+	if _, told := s.costPoint(t); !told || !findsLimit(t.Phase) {
 		return 0
 	}
-	tight := t.Setup
-	tight.Env = append(slices.Clone(tight.Env), atLimit)
-	points := s.costPoints()
-	add := func(p costPoint) {
-		p.setup = tight
-		points = append(points, p)
-	}
-	add(point)
+	runs := []Trial{t}
 	for _, o := range s.found.Trials {
-		if p, told := s.costPoint(o); told && findsLimit(o.Phase) && o.Number != t.Number && o.LimitBytes >= t.LimitBytes && o.Setup.Same(t.Setup) {
-			add(p)
+		if findsLimit(o.Phase) && o.Number != t.Number && o.LimitBytes >= t.LimitBytes && o.Setup.Same(t.Setup) {
+			runs = append(runs, o)
 		}
 	}
-	lower, _, known := regress(points).bounds(tight, t.Setup)
-	if !known {
-		return 0
+	if cost := s.overRoom(t.Setup, runs); cost.CostLow > 1 {
+		return 1 - 1/cost.CostLow
 	}
-	return max(0, 1-1/lower)
+	return 0
+}
+
+// overRoom is the cost of runs of a setup near its limit over that of trials with room.
+func (s *Search) overRoom(setup Setup, runs []Trial) RelativeCost {
+	if !s.fixesHeap(setup) || len(s.costs(setup)) == 0 || s.burnsIdle() {
+		return RelativeCost{}
+	}
+	tight := setup
+	tight.Env = append(slices.Clone(tight.Env), atLimit)
+	points := s.costPoints()
+	for _, t := range runs {
+		if p, told := s.costPoint(t); told {
+			p.setup = tight
+			points = append(points, p)
+		}
+	}
+	return regress(points).relative(tight, setup)
+}
+
+// priceLimit tells what the recommended limit costs, by the runs that prove it.
+func (s *Search) priceLimit(context.Context) error {
+	s.found.AtLimit = s.overRoom(s.found.Setup, s.found.FreshRuns())
+	return nil
 }
 
 // blamesLimitAlone says that a trial was too slow for what its limit costs in processor time,

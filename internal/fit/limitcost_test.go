@@ -3,6 +3,7 @@ package fit
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -54,6 +55,38 @@ func TestLimitCost(t *testing.T) {
 		if got := s.limitCost(c.t); got < c.low || got > c.high {
 			t.Errorf("%s: %.3f, want %g to %g", c.name, got, c.low, c.high)
 		}
+	}
+}
+
+// What the recommended limit costs is by all runs that prove it, one that was set aside
+// included, and not by those at other limits.
+func TestPriceLimit(t *testing.T) {
+	small := Setup{Options: []string{"-Xmx52m"}}
+	at := func(s Setup, phase Phase, limit int64, seconds float64) Trial {
+		tr := costing(s, phase, seconds)
+		tr.LimitBytes = limit * mib
+		return tr
+	}
+	proof := []Trial{at(small, PhaseConfirm, 204, 11.5), at(small, PhaseConfirm, 204, 12.5), at(small, PhaseConfirm, 204, 12)}
+	others := []Trial{at(Setup{}, PhaseBaseline, 2048, 10), at(small, PhaseLever, 677, 10), at(small, PhaseRefine, 190, 20), at(small, PhaseConfirm, 198, 20)}
+	s := &Search{found: Found{Baseline: others[0], Trials: slices.Concat(others, proof), LimitBytes: 204 * mib, Setup: small}}
+	price := func() RelativeCost {
+		if err := s.priceLimit(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return s.found.AtLimit
+	}
+	want := math.Cbrt(11.5*12.5*12) / 10
+	if c := price(); math.Abs(c.CostRatio-want) > 1e-9 || c.CostLow >= want-0.02 || c.CostHigh <= want+0.02 {
+		t.Errorf("%.3f (%.3f to %.3f), want %.3f", c.CostRatio, c.CostLow, c.CostHigh, want)
+	}
+	s.found.Trials = slices.Concat(others[:1], proof)
+	if c := price(); c != (RelativeCost{}) {
+		t.Errorf("no trial with room: %+v", c)
+	}
+	s.found.Setup, s.found.Trials = Setup{}, []Trial{others[0], at(Setup{}, PhaseConfirm, 204, 12)}
+	if c := price(); c != (RelativeCost{}) {
+		t.Errorf("the heap follows the limit: %+v", c)
 	}
 }
 

@@ -135,6 +135,15 @@ func (r regression) bounds(with, over Setup) (lower, upper float64, known bool) 
 	return math.Exp(log - off), math.Exp(log + off), true
 }
 
+// relative is the ratio of costs that is in the middle of its bounds, and these.
+func (r regression) relative(with, over Setup) RelativeCost {
+	low, high, known := r.bounds(with, over)
+	if !known {
+		return RelativeCost{}
+	}
+	return RelativeCost{math.Sqrt(low * high), low, high}
+}
+
 // nothing is what counts as zero among sums of a few dozen ones.
 const nothing = 1e-9
 

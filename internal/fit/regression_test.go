@@ -83,7 +83,7 @@ func TestRegressionCovers(t *testing.T) {
 // At the end levers are priced by all trials, with bounds.
 func TestPriceLevers(t *testing.T) {
 	a := adds("-a")
-	s := &Search{found: Found{Levers: []LeverResult{{Kept: true, CostRatio: 0.9, Before: 1, Trial: 2}, {Before: 1, Trial: 2}},
+	s := &Search{found: Found{Levers: []LeverResult{{Kept: true, RelativeCost: RelativeCost{CostRatio: 0.9}, Before: 1, Trial: 2}, {Before: 1, Trial: 2}},
 		Trials: []Trial{costing(Setup{}, PhaseBaseline, 68), costing(a, PhaseLever, 42), costing(a, PhaseLever, 44), costing(Setup{}, PhaseBaseline, 66)}}}
 	s.found.Baseline = s.found.Trials[0]
 	if err := s.priceLevers(t.Context()); err != nil {

@@ -149,13 +149,8 @@ type LeverResult struct {
 	// where it was not tried.
 	SavedBytes    int64
 	Before, Trial int
-	// CostRatio is what the same work cost in processor time with them over what it
-	// cost without; 0 where trials do not tell.
-	CostRatio float64 `json:",omitempty"`
-	// CostLow and CostHigh are the bounds of that, with a confidence of 95 % each, by all
-	// trials of the fit; 0 where CostRatio is.
-	CostLow  float64 `json:",omitempty"`
-	CostHigh float64 `json:",omitempty"`
+	// RelativeCost is with them over without.
+	RelativeCost
 	// Reason says why it is not kept.
 	Reason string
 }
@@ -285,6 +280,9 @@ type Found struct {
 	// with the same options, by CostFreedom degrees of freedom, those assumed included; 0
 	// where costs were not compared.
 	CostDeviation, CostFreedom float64
+	// AtLimit is the cost of the runs that prove LimitBytes over that of trials with the same
+	// options and room.
+	AtLimit RelativeCost
 	// Need is what the recommendation needs; nil where its heap follows the limit.
 	Need *Need
 	// Long is the run of many times the load at LimitBytes or less, Half that with half
@@ -358,6 +356,7 @@ func (s *Search) Run(ctx context.Context) (*Found, error) {
 		s.ablate,
 		s.sweepHeap,
 		s.priceLevers,
+		s.priceLimit,
 		s.placeAsGiven,
 	} {
 		if err := step(ctx); err != nil {

@@ -42,6 +42,24 @@ func (s *Search) costBounds(with, over Setup) (lower, upper float64, known bool)
 	return regress(s.costPoints()).bounds(with, over)
 }
 
+// RelativeCost is what the same work costs in processor time with something over what it
+// costs without; all are 0 where trials do not tell.
+type RelativeCost struct {
+	CostRatio float64 `json:",omitempty"`
+	// CostLow and CostHigh are its bounds with a confidence of 95 % each, by all trials of the
+	// fit; 0 as well where CostRatio is of two trials alone.
+	CostLow  float64 `json:",omitempty"`
+	CostHigh float64 `json:",omitempty"`
+}
+
+// relativeCost is the cost with a setup over that with another.
+func (s *Search) relativeCost(with, over Setup) RelativeCost {
+	if !s.costsTell(with, over) {
+		return RelativeCost{}
+	}
+	return regress(s.costPoints()).relative(with, over)
+}
+
 // costRatio is the cost of the same work with a setup over that with another.
 func (s *Search) costRatio(with, over Setup) (ratio float64, known bool) {
 	if !s.costsTell(with, over) {
@@ -65,8 +83,8 @@ func (s *Search) priceLevers(context.Context) error {
 			continue
 		}
 		with, over := s.found.Trials[l.Trial-1].Setup, s.found.Trials[l.Before-1].Setup
-		if low, high, known := s.costBounds(with, over); known {
-			l.CostRatio, l.CostLow, l.CostHigh = math.Sqrt(low*high), low, high
+		if c := s.relativeCost(with, over); c.CostRatio > 0 {
+			l.RelativeCost = c
 			s.found.CostDeviation, s.found.CostFreedom = s.costDeviation()
 		}
 	}

@@ -128,8 +128,10 @@ func fitNeed(r *fit.Result) []document.Block {
 	if n := r.Need; n != nil {
 		out = append(append(out, aside(needText(*n))), needTable(r)...)
 	}
-	if text := stressed(r); text != "" {
-		out = append(out, aside(text))
+	for _, text := range []string{atLimit(r), stressed(r)} {
+		if text != "" {
+			out = append(out, aside(text))
+		}
 	}
 	return out
 }
@@ -177,6 +179,15 @@ func needTable(r *fit.Result) []document.Block {
 		}
 	}
 	return []document.Block{t}
+}
+
+// atLimit says what the limit costs; "" where trials do not tell.
+func atLimit(r *fit.Result) string {
+	c := r.AtLimit
+	if c.CostRatio <= 0 {
+		return ""
+	}
+	return fmt.Sprintf("At this limit the same work takes %.2f times the processor time that it takes with these options and room (%.2f to %.2f).", c.CostRatio, c.CostLow, c.CostHigh)
 }
 
 // stressed says what the long run and that with half the processors showed; "" where

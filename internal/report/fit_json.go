@@ -58,7 +58,10 @@ type FitJSON struct {
 	// Need is what the limit is made of, absent where the heap follows the limit.
 	// LongTrial and HalfTrial are the numbers of the runs with ten times the load and
 	// with half the processors; 0 where none was made.
-	Need      *needJSON `json:"need,omitempty"`
+	Need *needJSON `json:"need,omitempty"`
+	// AtLimit is the cost of the runs that prove the limit over that of trials with the same
+	// options and room, absent where trials do not tell.
+	AtLimit   *costJSON `json:"atLimit,omitempty"`
 	LongTrial int       `json:"longTrial,omitempty"`
 	HalfTrial int       `json:"halfTrial,omitempty"`
 	// Effects are what levers do by themselves, as far as trials tell.
@@ -265,12 +268,8 @@ type leverJSON struct {
 	Env        []string `json:"env"`
 	Kept       bool     `json:"kept"`
 	SavedBytes int64    `json:"savedBytes"`
-	// CostRatio is what the same work cost in processor time with it, and all that
-	// were tried with it, over what it cost without; absent where trials do not tell.
-	CostRatio float64 `json:"costRatio,omitempty"`
-	// CostLow and CostHigh are its bounds, with a confidence of 95 % each.
-	CostLow  float64 `json:"costLow,omitempty"`
-	CostHigh float64 `json:"costHigh,omitempty"`
+	// costJSON is with it, and all that were tried with it, over without.
+	costJSON
 	// BoundBytes is the most that it could save by the footprint's rows, nil
 	// where nothing told. Trial is the one that it was tried in, with all
 	// levers that have the same; 0 without one.
@@ -283,6 +282,16 @@ type leverJSON struct {
 	Why        string   `json:"why"`
 	Cost       string   `json:"cost"`
 	Reason     string   `json:"reason"`
+}
+
+// costJSON is a fit.RelativeCost: the processor time of the same work with something over
+// that without.
+type costJSON struct {
+	// CostRatio is absent where trials do not tell, CostLow and CostHigh are its bounds with a
+	// confidence of 95 % each.
+	CostRatio float64 `json:"costRatio,omitempty"`
+	CostLow   float64 `json:"costLow,omitempty"`
+	CostHigh  float64 `json:"costHigh,omitempty"`
 }
 
 // pointJSON is a fit.FrontierPoint: options that held the objective, and that no other ones of
@@ -300,12 +309,9 @@ type pointJSON struct {
 	// that passed.
 	NeededBytes int64 `json:"neededBytes"`
 	BoundBytes  int64 `json:"boundBytes"`
-	// CostRatio is the processor time of the same work over that as given, CostLow and
-	// CostHigh its bounds with a confidence of 95 % each; absent where trials do not tell.
-	// SpeedRatio is the speed over that as given, which decides then.
-	CostRatio  float64 `json:"costRatio,omitempty"`
-	CostLow    float64 `json:"costLow,omitempty"`
-	CostHigh   float64 `json:"costHigh,omitempty"`
+	// costJSON is with them over as given.
+	costJSON
+	// SpeedRatio is the speed over that as given, which decides where costs are unknown.
 	SpeedRatio float64 `json:"speedRatio,omitempty"`
 	// PickedBy are the values of --prefer that pick them: memory what needs least, balanced
 	// the least product of needed and cost, throughput what needs least of all that are at
@@ -316,7 +322,7 @@ type pointJSON struct {
 
 func newPointJSON(p fit.FrontierPoint, r *fit.Result) pointJSON {
 	j := pointJSON{Options: list(p.Setup.Options), Env: list(p.Setup.Env), Jar: p.Setup.Jar, NoHugePages: p.Setup.NoHugePages, Levers: list(p.Levers), Trial: p.Trial,
-		NeededBytes: p.NeededBytes, BoundBytes: p.BoundBytes, CostRatio: p.CostRatio, CostLow: p.CostLow, CostHigh: p.CostHigh, SpeedRatio: p.SpeedRatio,
+		NeededBytes: p.NeededBytes, BoundBytes: p.BoundBytes, costJSON: costJSON(p.RelativeCost), SpeedRatio: p.SpeedRatio,
 		PickedBy: []string{}, Recommended: r.LimitBytes > 0 && p.Setup.Same(r.Setup)}
 	for _, prefer := range p.PickedBy {
 		j.PickedBy = append(j.PickedBy, string(prefer))
@@ -371,6 +377,10 @@ func NewFitJSON(r *fit.Result, failure error) FitJSON {
 	if n := r.Need; n != nil {
 		j.Need = &needJSON{n.MeanBytes, n.BoundBytes, n.HeldBytes, n.CacheBytes, n.TriedBytes, n.GrowthBytes, n.Samples, n.Pressed, n.Deviation, n.Freedom, n.Assumed}
 	}
+	if r.AtLimit.CostRatio > 0 {
+		cost := costJSON(r.AtLimit)
+		j.AtLimit = &cost
+	}
 	if r.Long != nil {
 		j.LongTrial = r.Long.Number
 	}
@@ -404,7 +414,7 @@ func NewFitJSON(r *fit.Result, failure error) FitJSON {
 }
 
 func newLeverJSON(l fit.LeverResult) leverJSON {
-	j := leverJSON{ID: l.Lever.ID, Name: l.Lever.Name, Options: list(l.Setup.Options), Env: list(l.Setup.Env), Kept: l.Kept, SavedBytes: l.SavedBytes, CostRatio: l.CostRatio, CostLow: l.CostLow, CostHigh: l.CostHigh, BoundBytes: l.BoundBytes,
+	j := leverJSON{ID: l.Lever.ID, Name: l.Lever.Name, Options: list(l.Setup.Options), Env: list(l.Setup.Env), Kept: l.Kept, SavedBytes: l.SavedBytes, costJSON: costJSON(l.RelativeCost), BoundBytes: l.BoundBytes,
 		Rows: []string{}, Trial: l.Trial, Mark: l.Lever.Mark, Breaks: l.Lever.Breaks, Undo: l.Lever.Undo, Why: l.Lever.Why, Cost: l.Lever.Cost, Reason: l.Reason}
 	for _, o := range l.Lever.Rows {
 		j.Rows = append(j.Rows, string(o))

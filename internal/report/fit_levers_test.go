@@ -19,7 +19,7 @@ func TestFitLeversWithPrice(t *testing.T) {
 	r := fitResult(t)
 	r.Trials[3].Throughput, r.Trials[4].Throughput = 200, 150
 	r.Levers = []fit.LeverResult{
-		{Lever: lever("tomcat"), Setup: fit.Setup{Env: []string{"SERVER_TOMCAT_THREADS_MAX=4"}}, Kept: true, SavedBytes: 20 * MiB, Before: 4, Trial: 5, CostRatio: 0.98, CostLow: 0.91, CostHigh: 1.05},
+		{Lever: lever("tomcat"), Setup: fit.Setup{Env: []string{"SERVER_TOMCAT_THREADS_MAX=4"}}, Kept: true, SavedBytes: 20 * MiB, Before: 4, Trial: 5, RelativeCost: fit.RelativeCost{CostRatio: 0.98, CostLow: 0.91, CostHigh: 1.05}},
 		{Lever: lever("dedup"), Reason: "it does nothing"}, {Lever: lever("stacks"), Reason: "too little"}, {Lever: lever("periodic"), Reason: "it does nothing"},
 	}
 	r.CostDeviation, r.CostFreedom = 0.052, 7

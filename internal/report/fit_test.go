@@ -101,6 +101,7 @@ func fitResult(t *testing.T) *fit.Result {
 	r.Baseline, r.AsGiven, r.LimitBytes, r.Setup, r.RaisedFrom, r.FailBelow = r.Trials[0], r.Trials[1], 170*MiB, full, 166*MiB, &r.Trials[5]
 	r.MarginBytes, r.AsGivenFails = 4*MiB, 296*MiB
 	r.Need = &fit.Need{MeanBytes: 159 * MiB, BoundBytes: 170 * MiB, HeldBytes: 131 * MiB, CacheBytes: 27 * MiB, TriedBytes: -1 * MiB, GrowthBytes: 2 * MiB, Samples: 6, Pressed: true, Deviation: 0.019, Freedom: 20, Assumed: 13}
+	r.AtLimit = fit.RelativeCost{CostRatio: 1.06, CostLow: 0.97, CostHigh: 1.15}
 	long, half := run(fit.PhaseLong, "", full, 170, trial.Passed, 181, 820*time.Millisecond), run(fit.PhaseHalf, "", full, 170, trial.TooSlow, 77, 2*time.Second)
 	r.Trials, r.Long, r.Half = append(r.Trials, long, half), &long, &half
 	lever := func(id string) fit.Lever {
@@ -115,11 +116,11 @@ func fitResult(t *testing.T) *fit.Result {
 		{Lever: lever("archive"), Setup: fit.Setup{Options: []string{"-XX:SharedArchiveFile=/home/me/fit out/app.jsa"}}, Kept: true, SavedBytes: 58 * MiB, Before: 4, Trial: 5},
 	}
 	r.Frontier = []fit.FrontierPoint{
-		{Trial: 2, NeededBytes: 300 * MiB, BoundBytes: 304 * MiB, CostRatio: 1, CostLow: 1, CostHigh: 1, SpeedRatio: 1},
-		{Setup: serial, Levers: []string{"serial collector, heap by live set"}, Trial: 4, NeededBytes: 228 * MiB, BoundBytes: 240 * MiB, CostRatio: 0.84, CostLow: 0.72, CostHigh: 0.98, SpeedRatio: 1.05,
+		{Trial: 2, NeededBytes: 300 * MiB, BoundBytes: 304 * MiB, RelativeCost: fit.RelativeCost{CostRatio: 1, CostLow: 1, CostHigh: 1}, SpeedRatio: 1},
+		{Setup: serial, Levers: []string{"serial collector, heap by live set"}, Trial: 4, NeededBytes: 228 * MiB, BoundBytes: 240 * MiB, RelativeCost: fit.RelativeCost{CostRatio: 0.84, CostLow: 0.72, CostHigh: 0.98}, SpeedRatio: 1.05,
 			PickedBy: []fit.Prefer{fit.PreferThroughput}},
 		{Setup: full, Levers: []string{"serial collector, heap by live set", "C1 alone", "application class archive"}, Trial: 5, NeededBytes: 160 * MiB, BoundBytes: 172 * MiB,
-			CostRatio: 0.91, CostLow: 0.8, CostHigh: 1.04, SpeedRatio: 1.55, PickedBy: []fit.Prefer{fit.PreferMemory, fit.PreferBalanced}},
+			RelativeCost: fit.RelativeCost{CostRatio: 0.91, CostLow: 0.8, CostHigh: 1.04}, SpeedRatio: 1.55, PickedBy: []fit.Prefer{fit.PreferMemory, fit.PreferBalanced}},
 	}
 	r.Peak = &footprint.Footprint{RSSBytes: 150 * MiB, Rows: []footprint.Row{
 		{Owner: footprint.JavaHeap, ResidentBytes: 52 * MiB, How: footprint.Exact}, {Owner: footprint.Malloc, ResidentBytes: 37 * MiB, How: footprint.Layout},
