@@ -145,6 +145,9 @@ func (s *Search) doubts(t Trial) bool {
 	if t.enough() && (findsLimit(t.Phase) || s.noDearer(t)) { // its speed does not matter
 		return false
 	}
+	if s.surelyDear(t) { // the pace of the machine is divided out
+		return false
+	}
 	last := 0
 	for _, t := range s.found.Trials {
 		if t.Phase == PhaseBaseline {

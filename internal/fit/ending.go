@@ -22,11 +22,11 @@ type Ending struct {
 	RaisedFrom           int64
 	MarginBytes          int64 `json:",omitempty"`
 	FailBelow            int
-	Need                 *Need   `json:",omitempty"`
-	CostDeviation        float64 `json:",omitempty"`
-	CostFreedom          float64 `json:",omitempty"`
+	Need                 *Need        `json:",omitempty"`
+	CostDeviation        float64      `json:",omitempty"`
+	CostFreedom          float64      `json:",omitempty"`
 	AtLimit              RelativeCost `json:",omitzero"`
-	Long, Half           int     `json:",omitempty"`
+	Long, Half           int          `json:",omitempty"`
 	Took                 time.Duration
 	Archive, TrainOption string
 	Warnings             []string

@@ -47,6 +47,7 @@ func (s *Search) pullLevers(ctx context.Context) error {
 	s.expect(2 + len(slow) + reserve)
 	bold := s.bold(slow)
 	slow = slices.DeleteFunc(slow, func(l Lever) bool { return slices.ContainsFunc(bold, l.same) })
+	s.coming = [][]Lever{files}
 	if err := s.pull(ctx, slices.Concat(fast, bold)); err != nil {
 		return err
 	}
@@ -325,6 +326,10 @@ func (s *Search) worthwhile(levers []Lever) []Lever {
 		}
 		if spendsSpeed(l) && s.scale(l) == 0 {
 			s.drop(r, "the other levers leave no speed to spare for it")
+			continue
+		}
+		if times, dear := s.foreseenDear(l); dear {
+			s.drop(r, fmt.Sprintf("by trials with it the work costs at least %.2f times that as given", times))
 			continue
 		}
 		out = append(out, l)

@@ -191,6 +191,25 @@ func (s *Search) faster(is, was point) float64 {
 	return 1
 }
 
+// surelyDear says that a trial did its work for more processor time than the objective allows.
+func (s *Search) surelyDear(t Trial) bool {
+	lower, _, known := s.costBounds(t.Setup, Setup{})
+	return t.AskedShare > 0 && known && lower > 1/t.AskedShare
+}
+
+// foreseenDear says that trials of other setups with a lever tell that it makes the work dearer,
+// and that this costs more with it than the objective allows: at least so many times what it
+// does as given. A trial of its own would tell nothing new.
+func (s *Search) foreseenDear(l Lever) (times float64, dear bool) {
+	if s.Spare <= 0 || s.burnsIdle() {
+		return 0, false
+	}
+	costs, with := regress(s.costPoints()), s.best.setup.plus(Setup{Options: l.Options, Env: l.Env})
+	dearer, _, known := costs.bounds(with, s.best.setup)
+	times, _, also := costs.bounds(with, Setup{})
+	return times, known && also && dearer > 1 && times > 1/(1-s.Spare)
+}
+
 // noDearer says that a trial which was too slow did its work for no more processor time
 // than the objective allows: what took the time was not the levers.
 func (s *Search) noDearer(t Trial) bool { return !s.waits(t.Setup) && s.withinCost(t) }
