@@ -48,6 +48,7 @@ type model struct {
 	counts     bool
 	given      jvmopts.Options
 	bareLimits bool // no footprint can be taken
+	sticky     bool // what malloc has freed stays, and the class archive dirty, whatever is set
 	codeFills  bool // a smaller code cache is full
 	codeFull   bool // it is full whatever is added
 	ooms       bool // it cannot do with a heap below two live sets
@@ -100,10 +101,10 @@ func (m *model) rows(s Setup, limit int64) []footprint.Row {
 	if m.has(s, "-XX:ReservedCodeCacheSize=") {
 		code = code * 3 / 4
 	}
-	if m.has(s, "MALLOC_ARENA_MAX=1") {
+	if m.has(s, "MALLOC_ARENA_MAX=1") && !m.sticky {
 		free /= 4
 	}
-	if m.has(s, "-XX:ArchiveRelocationMode=0") {
+	if m.has(s, "-XX:ArchiveRelocationMode=0") && !m.sticky {
 		dirty, file = dirty/10, file+dirty
 	}
 	if m.has(s, "-XX:SharedArchiveFile=") {
@@ -317,6 +318,32 @@ func TestFailedBundleTells(t *testing.T) {
 	t.Logf("%d trials with C1 in %d searches; no trial was left for a class archive in %d", tried, runs, untried)
 	if tried > runs || untried > runs/10 {
 		t.Errorf("%d trials with C1 in %d searches, and no trial for a class archive in %d", tried, runs, untried)
+	}
+}
+
+// Levers that had a trial with others, and saved nothing there, are not tried apart as long as
+// a class archive has had none.
+func TestArchiveIsTriedBeforePartsOfABundle(t *testing.T) {
+	const runs = 100
+	untried := 0
+	for seed := range uint64(runs) {
+		m := newModel(rand.New(rand.NewPCG(seed, 9)))
+		m.jitter, m.counts, m.gcCost, m.ooms, m.soft, m.c1, m.compilers = 0.04, true, 0, false, false, 0.6, 60*mib
+		m.sticky, m.gc, m.heap, m.mallocFree, m.cdsDirty = true, 0, m.live*5/4, 60*mib, 30*mib
+		s := &Search{Trier: m, Levers: Levers, AmpleBytes: 2048 * mib, Baselines: DefaultBaselines, Confirmations: DefaultConfirmations, Margin: MarginByBound, Spare: 0.1,
+			Facts: Facts{Release: jvmopts.ParseRelease("17.0.15")}}
+		f, err := s.Run(t.Context())
+		if err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		for _, l := range f.Levers {
+			if l.Lever.TrainOption != "" && l.Reason == noTrialLeft {
+				untried++
+			}
+		}
+	}
+	if untried > runs/20 {
+		t.Errorf("in %d of %d searches no trial was left for a class archive", untried, runs)
 	}
 }
 

@@ -216,7 +216,7 @@ func (s *Search) pullTogether(ctx context.Context, levers []Lever) error {
 // culprit is the lever that a failed trial points at: the heap's where that was
 // too small, hot code's where it was too slow; -1 for none.
 func (s *Search) culprit(added []LeverResult, t Trial) int {
-	if heapTooSmall(t) && !hopeless(t) {
+	if s.heapTooSmall(t) && !hopeless(t) {
 		if i := slices.IndexFunc(added, func(r LeverResult) bool { return r.Lever.sizesHeap() }); i >= 0 {
 			return i
 		}
@@ -267,17 +267,17 @@ func split(levers []Lever, suspect func(Lever) bool) (one, other []Lever) {
 const noTrialLeft = "no trial was left for it (--trials, --budget)"
 
 // reserveBeside is how many trials are kept when levers could be tried: for
-// finding the limit, and for levers to come that promise more; not where the user
-// asks for these.
+// finding the limit, and for levers to come that promise more, or a large part of what is
+// needed: a bound is what levers save at most; not where the user asks for these.
 func (s *Search) reserveBeside(levers []Lever) int {
 	if slices.ContainsFunc(levers, func(l Lever) bool { return l.Own }) {
 		return reserve
 	}
 	ledger := s.ledger()
-	sum := ledger.bounds(levers)
+	least := min(ledger.bounds(levers)+1, int64(boldSaving*float64(s.predict(s.best.at))))
 	kept := reserve
 	for _, later := range s.coming {
-		if ledger.bounds(later) > sum {
+		if ledger.bounds(later) >= least {
 			kept++
 		}
 	}
@@ -482,19 +482,28 @@ func (s *Search) tryLevers(ctx context.Context, added []LeverResult) (Trial, err
 	for _, r := range added {
 		a.Setup = a.Setup.plus(r.Setup)
 	}
-	t, err := s.try(ctx, a)
-	i := slices.IndexFunc(added, func(r LeverResult) bool { return r.Lever.sizesHeap() })
-	if err != nil || i < 0 || !heapTooSmall(t) || hopeless(t) || s.room() <= reserve {
+	t, err := s.withoutChance(ctx, a)
+	if err != nil {
 		return t, err
+	}
+	i := slices.IndexFunc(added, func(r LeverResult) bool { return r.Lever.sizesHeap() })
+	if i < 0 || s.unfit(t) == "" || !s.heapTooSmall(t) || hopeless(t) || s.room() <= reserve {
+		return s.sure(ctx, t)
 	}
 	added[i].Setup = added[i].Lever.setup(s.largerHeap(t))
 	a.Setup = a.Setup.plus(added[i].Setup)
 	return s.try(ctx, a)
 }
 
-// heapTooSmall says that a larger heap may help.
-func heapTooSmall(t Trial) bool {
-	return t.Verdict == trial.OutOfMemory || t.Verdict == trial.Thrashing || t.Verdict == trial.TooSlow && gcShareOf(t) > 1-KneeShare
+// heapTooSmall says that a larger heap may help: a trial that was too slow was so for
+// collections where they took as much as at the knee or, beyond what they do with ample
+// memory, half of what the objective leaves.
+func (s *Search) heapTooSmall(t Trial) bool {
+	most := 1 - KneeShare
+	if s.Spare > 0 {
+		most = min(most, gcShareOf(s.found.Baseline)+s.Spare/2)
+	}
+	return t.Verdict == trial.OutOfMemory || t.Verdict == trial.Thrashing || t.Verdict == trial.TooSlow && gcShareOf(t) > most
 }
 
 // hopeless says that a setup that was too slow would be so with any heap.

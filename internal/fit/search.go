@@ -407,9 +407,15 @@ func (s *Search) spent() bool {
 // levers cost, or with a baseline beside it, if the machine may have slowed.
 func (s *Search) try(ctx context.Context, a Attempt) (Trial, error) {
 	t, err := s.withoutChance(ctx, a)
-	switch {
-	case err != nil:
+	if err != nil {
 		return t, err
+	}
+	return s.sure(ctx, t)
+}
+
+// sure is a trial or, where that was too slow and does not tell why, another one beside it.
+func (s *Search) sure(ctx context.Context, t Trial) (Trial, error) {
+	switch {
 	case s.costUntold(t):
 		s.note("whether the levers made it slow is not known yet: it is tried once more")
 		again := t.Attempt
