@@ -28,12 +28,26 @@ type costPoint struct {
 	setup Setup
 	node  string
 	log   float64
+	// limited says that the heap was smaller than with ample memory, for it follows the limit.
+	limited bool
+}
+
+// heapOfLimit is the word that a trial has besides those of its setup where its heap is limited:
+// what such a heap costs is not the levers'.
+const heapOfLimit = "a heap that follows the limit"
+
+func (p costPoint) words() []string {
+	words := wordsOf(p.setup)
+	if p.limited {
+		words = append(words, heapOfLimit)
+	}
+	return words
 }
 
 func regress(points []costPoint) regression {
 	var r regression
 	for _, p := range points {
-		for _, w := range wordsOf(p.setup) {
+		for _, w := range p.words() {
 			if !slices.Contains(r.words, w) {
 				r.words = append(r.words, w)
 			}
@@ -78,11 +92,11 @@ func wordsOf(s Setup) []string {
 	return words
 }
 
-// row is the row of a setup; known is false where it has a word that no trial had.
-func (r regression) row(s Setup) (row []float64, known bool) {
+// row is the row of words; known is false where no trial had one of them.
+func (r regression) row(words []string) (row []float64, known bool) {
 	row, known = make([]float64, 1+len(r.words)+len(r.nodes)), true
 	row[0] = 1
-	for _, w := range wordsOf(s) {
+	for _, w := range words {
 		if i := slices.Index(r.words, w); i >= 0 {
 			row[i+1] = 1
 		} else {
@@ -94,7 +108,7 @@ func (r regression) row(s Setup) (row []float64, known bool) {
 
 // block is the row of a trial: that of its setup, on its node.
 func (r regression) block(p costPoint) []float64 {
-	row, _ := r.row(p.setup)
+	row, _ := r.row(p.words())
 	if i := slices.Index(r.nodes, p.node); i >= 0 {
 		row[1+len(r.words)+i] = 1
 	}
@@ -104,8 +118,8 @@ func (r regression) block(p costPoint) []float64 {
 // difference is that of the logarithms with one setup and with another, and its variance in
 // units of that of one trial; known is false where the trials do not tell.
 func (r regression) difference(with, over Setup) (log, variance float64, known bool) {
-	row, ok := r.row(with)
-	base, also := r.row(over)
+	row, ok := r.row(wordsOf(with))
+	base, also := r.row(wordsOf(over))
 	if !ok || !also {
 		return 0, 0, false
 	}

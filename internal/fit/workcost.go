@@ -113,12 +113,43 @@ func (s *Search) costDeviation() (deviation, freedom float64) {
 func (s *Search) costPoints() []costPoint {
 	var out []costPoint
 	for _, t := range s.found.Trials {
-		roomy := t.Phase == PhaseBaseline || t.Phase == PhaseLever || t.Phase == PhaseControl
-		if p, told := s.costPoint(t); told && roomy && t.enough() {
+		if p, told := s.costPoint(t); told && t.tellsLevers() {
 			out = append(out, p)
 		}
 	}
 	return out
+}
+
+// tellsLevers says that a trial had its levers, if any, and not its limit from the search.
+func (t Trial) tellsLevers() bool {
+	return (t.Phase == PhaseBaseline || t.Phase == PhaseLever || t.Phase == PhaseControl) && t.enough()
+}
+
+// leverCosts are the costs that a trial of levers is judged by. Where its heap follows the
+// limit it is smaller than with ample memory: what that costs is not the levers', and the
+// trials as given at their limits tell it.
+func (s *Search) leverCosts(t Trial) regression {
+	var points []costPoint
+	known := false
+	for _, o := range s.found.Trials {
+		p, told := s.costPoint(o)
+		given := o.Phase == PhaseAsGiven && o.hasRoom()
+		if told && (given || o.tellsLevers()) {
+			p.limited = s.heapLimited(o)
+			points = append(points, p)
+			known = known || given
+		}
+	}
+	if !known || !s.heapLimited(t) {
+		return regress(s.costPoints())
+	}
+	return regress(points)
+}
+
+// heapLimited says that the heap of a trial is smaller than with ample memory, for it follows
+// the limit.
+func (s *Search) heapLimited(t Trial) bool {
+	return t.LimitBytes < s.AmpleBytes && !s.fixesHeap(t.Setup)
 }
 
 // costPoint is what the work cost in a trial that did that of the baseline.
@@ -127,7 +158,7 @@ func (s *Search) costPoint(t Trial) (p costPoint, told bool) {
 		return p, false
 	}
 	cost, measured := t.Result.AnswerCost()
-	return costPoint{t.Setup, t.Node, math.Log(cost.Seconds() / s.pace(t))}, measured
+	return costPoint{setup: t.Setup, node: t.Node, log: math.Log(cost.Seconds() / s.pace(t))}, measured
 }
 
 // costs are those of one setup.
@@ -191,9 +222,18 @@ func (s *Search) faster(is, was point) float64 {
 	return 1
 }
 
+// leverBounds are the bounds of what the work costs with a trial's levers over what it costs
+// without.
+func (s *Search) leverBounds(t Trial) (lower, upper float64, known bool) {
+	if !s.costsTell(t.Setup, Setup{}) {
+		return 0, 0, false
+	}
+	return s.leverCosts(t).bounds(t.Setup, Setup{})
+}
+
 // surelyDear says that a trial did its work for more processor time than the objective allows.
 func (s *Search) surelyDear(t Trial) bool {
-	lower, _, known := s.costBounds(t.Setup, Setup{})
+	lower, _, known := s.leverBounds(t)
 	return t.AskedShare > 0 && known && lower > 1/t.AskedShare
 }
 
@@ -215,14 +255,15 @@ func (s *Search) foreseenDear(l Lever) (times float64, dear bool) {
 func (s *Search) noDearer(t Trial) bool { return !s.waits(t.Setup) && s.withinCost(t) }
 
 // withinCost is the same, whether or not its levers make threads wait: it is so for sure
-// or, where it was tried again, as far as is known.
+// or, where it was tried again or no trial is left for that, as far as is known.
 func (s *Search) withinCost(t Trial) bool {
 	if t.AskedShare <= 0 {
 		return false
 	}
-	bound, known := s.costBound(t.Setup, Setup{})
-	if t.Repeat > 0 {
-		bound, known = s.costRatio(t.Setup, Setup{})
+	_, bound, known := s.leverBounds(t)
+	if known && (t.Repeat > 0 || s.room() <= reserve) {
+		log, _, _ := s.leverCosts(t).difference(t.Setup, Setup{})
+		bound = math.Exp(log)
 	}
 	return known && bound <= 1/t.AskedShare
 }
@@ -269,7 +310,7 @@ func (s *Search) costUntold(t Trial) bool {
 	if _, measured := base.AnswerCost(); !measured {
 		return false
 	}
-	lower, upper, known := s.costBounds(t.Setup, Setup{})
+	lower, upper, known := s.leverBounds(t)
 	return !known || lower <= 1/t.AskedShare && upper > 1/t.AskedShare
 }
 

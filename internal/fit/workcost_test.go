@@ -3,6 +3,7 @@ package fit
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -208,6 +209,35 @@ func TestLeverIsIn(t *testing.T) {
 	} {
 		if got := c.lever.isIn(c.setup); got != c.want {
 			t.Errorf("%v %v in %v %v: %v", c.lever.Options, c.lever.Env, c.setup.Options, c.setup.Env, got)
+		}
+	}
+}
+
+// What a heap costs that follows the limit is not the levers': the trials as given at their
+// limits tell it.
+func TestHeapThatFollowsTheLimitIsNoLeversCost(t *testing.T) {
+	at := func(phase Phase, s Setup, seconds float64) Trial {
+		tr := costing(s, phase, seconds)
+		tr.LimitBytes, tr.AskedShare, tr.Repeat = 120*mib, 1/1.1, 1
+		return tr
+	}
+	archive, heap := Setup{Options: []string{"-XX:SharedArchiveFile=a"}}, Setup{Options: []string{"-Xmx11m"}}
+	base, given := costing(Setup{}, PhaseBaseline, 10), []Trial{at(PhaseAsGiven, Setup{}, 11.6), at(PhaseAsGiven, Setup{}, 11.5)}
+	base.LimitBytes = 2048 * mib
+	for _, c := range []struct {
+		name        string
+		given       []Trial
+		t           Trial
+		within, not bool
+	}{
+		{"as dear as given", given, at(PhaseLever, archive, 11.5), true, false},
+		{"dearer", given, at(PhaseLever, archive, 18), false, true},
+		{"no trial as given", nil, at(PhaseLever, archive, 11.5), false, false},
+		{"its own heap", given, at(PhaseLever, heap, 11.5), false, false},
+	} {
+		s := &Search{AmpleBytes: 2048 * mib, MaxTrials: 100, found: Found{Baseline: base, Trials: slices.Concat([]Trial{base, base}, c.given, []Trial{c.t})}}
+		if within, not := s.withinCost(c.t), s.surelyDear(c.t); within != c.within || not != c.not {
+			t.Errorf("%s: within %v, surely not %v", c.name, within, not)
 		}
 	}
 }
