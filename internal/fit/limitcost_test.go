@@ -173,8 +173,7 @@ func TestPassedByLuck(t *testing.T) {
 		tr := costing(c.setup, PhaseLever, c.seconds)
 		s.found.Trials = append(s.found.Trials, tr)
 		if luck := s.passedByLuck(tr); luck != c.luck {
-			low, high, _ := s.costBounds(c.setup, Setup{})
-			t.Errorf("%s: by luck %v (%.2f to %.2f)", c.name, luck, low, high)
+			t.Errorf("%s: by luck %v (%+v)", c.name, luck, s.relativeCost(c.setup, Setup{}))
 		}
 		if reason := s.unfit(tr); strings.Contains(reason, "too near") != c.luck {
 			t.Errorf("%s: %q", c.name, reason)

@@ -288,62 +288,44 @@ func TestSearchAgainstAGrid(t *testing.T) {
 }
 
 // What a bundle that was too slow has told of C1 needs no second trial, nor a baseline beside
-// it: these are for levers that no trial has told of.
-func TestFailedBundleTells(t *testing.T) {
+// it, and levers that saved nothing with others are not tried apart, as long as a class archive
+// has had no trial.
+func TestClassArchiveGetsATrial(t *testing.T) {
 	const runs = 100
-	tried, untried := 0, 0
-	for seed := range uint64(runs) {
-		m := newModel(rand.New(rand.NewPCG(seed, 9)))
-		m.jitter, m.counts, m.gcCost, m.ooms, m.soft, m.c1, m.compilers = 0.04, true, 0, false, false, 0.6, 60*mib
-		s := &Search{Trier: m, Levers: Levers, AmpleBytes: 2048 * mib, Baselines: DefaultBaselines, Confirmations: DefaultConfirmations, Margin: MarginByBound, Spare: 0.1,
-			Facts: Facts{Release: jvmopts.ParseRelease("17.0.15")}}
-		f, err := s.Run(t.Context())
-		if err != nil {
-			t.Fatalf("seed %d: %v", seed, err)
-		}
-		for _, tr := range f.Trials {
-			if tr.Phase == PhaseLever && m.has(tr.Setup, "-XX:TieredStopAtLevel=1") {
-				tried++
+	for name, change := range map[string]func(*model){
+		"a bundle is too slow": func(*model) {},
+		"what is left of it saves nothing": func(m *model) {
+			m.sticky, m.gc, m.heap, m.mallocFree, m.cdsDirty = true, 0, m.live*5/4, 60*mib, 30*mib
+		},
+	} {
+		tried, untried := 0, 0
+		for seed := range uint64(runs) {
+			m := newModel(rand.New(rand.NewPCG(seed, 9)))
+			m.jitter, m.counts, m.gcCost, m.ooms, m.soft, m.c1, m.compilers = 0.04, true, 0, false, false, 0.6, 60*mib
+			change(m)
+			s := &Search{Trier: m, Levers: Levers, AmpleBytes: 2048 * mib, Baselines: DefaultBaselines, Confirmations: DefaultConfirmations, Margin: MarginByBound, Spare: 0.1,
+				Facts: Facts{Release: jvmopts.ParseRelease("17.0.15")}}
+			f, err := s.Run(t.Context())
+			if err != nil {
+				t.Fatalf("%s, seed %d: %v", name, seed, err)
+			}
+			for _, tr := range f.Trials {
+				if tr.Phase == PhaseLever && m.has(tr.Setup, "-XX:TieredStopAtLevel=1") {
+					tried++
+				}
+			}
+			for _, l := range f.Levers {
+				switch {
+				case l.Lever.ID == "c1" && (l.Kept || !strings.Contains(l.Reason, "the work costs at least")):
+					t.Errorf("%s, seed %d: C1 is kept: %v; %s", name, seed, l.Kept, l.Reason)
+				case l.Lever.TrainOption != "" && l.Reason == noTrialLeft:
+					untried++
+				}
 			}
 		}
-		for _, l := range f.Levers {
-			switch {
-			case l.Lever.ID == "c1" && (l.Kept || !strings.Contains(l.Reason, "the work costs at least")):
-				t.Errorf("seed %d: C1 is kept: %v; %s", seed, l.Kept, l.Reason)
-			case l.Lever.TrainOption != "" && l.Reason == noTrialLeft:
-				untried++
-			}
+		if tried > runs || untried > runs/20 {
+			t.Errorf("%s: %d trials with C1 in %d searches, and no trial for a class archive in %d", name, tried, runs, untried)
 		}
-	}
-	t.Logf("%d trials with C1 in %d searches; no trial was left for a class archive in %d", tried, runs, untried)
-	if tried > runs || untried > runs/10 {
-		t.Errorf("%d trials with C1 in %d searches, and no trial for a class archive in %d", tried, runs, untried)
-	}
-}
-
-// Levers that had a trial with others, and saved nothing there, are not tried apart as long as
-// a class archive has had none.
-func TestArchiveIsTriedBeforePartsOfABundle(t *testing.T) {
-	const runs = 100
-	untried := 0
-	for seed := range uint64(runs) {
-		m := newModel(rand.New(rand.NewPCG(seed, 9)))
-		m.jitter, m.counts, m.gcCost, m.ooms, m.soft, m.c1, m.compilers = 0.04, true, 0, false, false, 0.6, 60*mib
-		m.sticky, m.gc, m.heap, m.mallocFree, m.cdsDirty = true, 0, m.live*5/4, 60*mib, 30*mib
-		s := &Search{Trier: m, Levers: Levers, AmpleBytes: 2048 * mib, Baselines: DefaultBaselines, Confirmations: DefaultConfirmations, Margin: MarginByBound, Spare: 0.1,
-			Facts: Facts{Release: jvmopts.ParseRelease("17.0.15")}}
-		f, err := s.Run(t.Context())
-		if err != nil {
-			t.Fatalf("seed %d: %v", seed, err)
-		}
-		for _, l := range f.Levers {
-			if l.Lever.TrainOption != "" && l.Reason == noTrialLeft {
-				untried++
-			}
-		}
-	}
-	if untried > runs/20 {
-		t.Errorf("in %d of %d searches no trial was left for a class archive", untried, runs)
 	}
 }
 

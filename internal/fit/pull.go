@@ -449,8 +449,8 @@ const leastInitial = 8 * mib
 func (s *Search) scale(l Lever) int {
 	faster := s.faster(s.best, point{at: s.found.Baseline})
 	surely, perhaps := faster, faster
-	if lower, upper, known := s.costBounds(s.best.setup, Setup{}); known && lower > 0 {
-		surely, perhaps = 1/upper, 1/lower
+	if c := s.relativeCost(s.best.setup, Setup{}); c.CostLow > 0 {
+		surely, perhaps = 1/c.CostHigh, 1/c.CostLow
 	}
 	for i, c := range l.Scales {
 		if c.Keeps*surely >= 1 || i == len(l.Scales)-1 && c.Keeps*perhaps >= 1 {

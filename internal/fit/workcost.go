@@ -30,16 +30,8 @@ const (
 // costBound is the upper bound of what the same work costs with a setup over what it
 // costs with another, and whether trials tell.
 func (s *Search) costBound(with, over Setup) (bound float64, known bool) {
-	_, bound, known = s.costBounds(with, over)
-	return bound, known
-}
-
-// costBounds are the lower and the upper bound of that, each of one side.
-func (s *Search) costBounds(with, over Setup) (lower, upper float64, known bool) {
-	if !s.costsTell(with, over) {
-		return 0, 0, false
-	}
-	return regress(s.costPoints()).bounds(with, over)
+	c := s.relativeCost(with, over)
+	return c.CostHigh, c.known()
 }
 
 // RelativeCost is what the same work costs in processor time with something over what it
@@ -52,6 +44,9 @@ type RelativeCost struct {
 	CostHigh float64 `json:",omitempty"`
 }
 
+// known says that trials tell.
+func (c RelativeCost) known() bool { return c.CostRatio > 0 }
+
 // relativeCost is the cost with a setup over that with another.
 func (s *Search) relativeCost(with, over Setup) RelativeCost {
 	if !s.costsTell(with, over) {
@@ -62,11 +57,8 @@ func (s *Search) relativeCost(with, over Setup) RelativeCost {
 
 // costRatio is the cost of the same work with a setup over that with another.
 func (s *Search) costRatio(with, over Setup) (ratio float64, known bool) {
-	if !s.costsTell(with, over) {
-		return 0, false
-	}
-	log, _, known := regress(s.costPoints()).difference(with, over)
-	return math.Exp(log), known
+	c := s.relativeCost(with, over)
+	return c.CostRatio, c.known()
 }
 
 // costsTell says that processor time tells what work costs, and that setups were both tried.
@@ -83,7 +75,7 @@ func (s *Search) priceLevers(context.Context) error {
 			continue
 		}
 		with, over := s.found.Trials[l.Trial-1].Setup, s.found.Trials[l.Before-1].Setup
-		if c := s.relativeCost(with, over); c.CostRatio > 0 {
+		if c := s.relativeCost(with, over); c.known() {
 			l.RelativeCost = c
 			s.found.CostDeviation, s.found.CostFreedom = s.costDeviation()
 		}
@@ -120,30 +112,33 @@ func (s *Search) costPoints() []costPoint {
 	return out
 }
 
-// tellsLevers says that a trial had its levers, if any, and not its limit from the search.
+// tellsLevers says that a trial was made for its options, and not to find or prove a limit.
 func (t Trial) tellsLevers() bool {
 	return (t.Phase == PhaseBaseline || t.Phase == PhaseLever || t.Phase == PhaseControl) && t.enough()
 }
 
-// leverCosts are the costs that a trial of levers is judged by. Where its heap follows the
-// limit it is smaller than with ample memory: what that costs is not the levers', and the
-// trials as given at their limits tell it.
-func (s *Search) leverCosts(t Trial) regression {
-	var points []costPoint
-	known := false
-	for _, o := range s.found.Trials {
-		p, told := s.costPoint(o)
-		given := o.Phase == PhaseAsGiven && o.hasRoom()
-		if told && (given || o.tellsLevers()) {
-			p.limited = s.heapLimited(o)
-			points = append(points, p)
-			known = known || given
+// leverCosts are the costs that levers are judged by. Where the heap follows the limit (limited)
+// it is smaller than with ample memory: what that costs is not the levers', and the trials as
+// given at their limits tell it.
+func (s *Search) leverCosts(limited bool) regression {
+	points, told := s.costPoints(), false
+	if !limited {
+		return regress(points)
+	}
+	var all []costPoint
+	for _, t := range s.found.Trials {
+		p, measured := s.costPoint(t)
+		given := t.Phase == PhaseAsGiven && t.hasRoom()
+		if measured && (given || t.tellsLevers()) {
+			p.limited = s.heapLimited(t)
+			all = append(all, p)
+			told = told || given
 		}
 	}
-	if !known || !s.heapLimited(t) {
-		return regress(s.costPoints())
+	if !told {
+		return regress(points)
 	}
-	return regress(points)
+	return regress(all)
 }
 
 // heapLimited says that the heap of a trial is smaller than with ample memory, for it follows
@@ -222,19 +217,17 @@ func (s *Search) faster(is, was point) float64 {
 	return 1
 }
 
-// leverBounds are the bounds of what the work costs with a trial's levers over what it costs
-// without.
-func (s *Search) leverBounds(t Trial) (lower, upper float64, known bool) {
+// leverCost is what the work costs with a trial's levers over what it costs without.
+func (s *Search) leverCost(t Trial) RelativeCost {
 	if !s.costsTell(t.Setup, Setup{}) {
-		return 0, 0, false
+		return RelativeCost{}
 	}
-	return s.leverCosts(t).bounds(t.Setup, Setup{})
+	return s.leverCosts(s.heapLimited(t)).relative(t.Setup, Setup{})
 }
 
 // surelyDear says that a trial did its work for more processor time than the objective allows.
 func (s *Search) surelyDear(t Trial) bool {
-	lower, _, known := s.leverBounds(t)
-	return t.AskedShare > 0 && known && lower > 1/t.AskedShare
+	return t.AskedShare > 0 && s.leverCost(t).CostLow > 1/t.AskedShare
 }
 
 // foreseenDear says that trials of other setups with a lever tell that it makes the work dearer,
@@ -244,10 +237,10 @@ func (s *Search) foreseenDear(l Lever) (times float64, dear bool) {
 	if s.Spare <= 0 || s.burnsIdle() {
 		return 0, false
 	}
-	costs, with := regress(s.costPoints()), s.best.setup.plus(Setup{Options: l.Options, Env: l.Env})
-	dearer, _, known := costs.bounds(with, s.best.setup)
-	times, _, also := costs.bounds(with, Setup{})
-	return times, known && also && dearer > 1 && times > 1/(1-s.Spare)
+	with := s.best.setup.plus(Setup{Options: l.Options, Env: l.Env})
+	costs := s.leverCosts(!s.fixesHeap(with))
+	times = costs.relative(with, Setup{}).CostLow
+	return times, costs.relative(with, s.best.setup).CostLow > 1 && times > 1/(1-s.Spare)
 }
 
 // noDearer says that a trial which was too slow did its work for no more processor time
@@ -260,12 +253,12 @@ func (s *Search) withinCost(t Trial) bool {
 	if t.AskedShare <= 0 {
 		return false
 	}
-	_, bound, known := s.leverBounds(t)
-	if known && (t.Repeat > 0 || s.room() <= reserve) {
-		log, _, _ := s.leverCosts(t).difference(t.Setup, Setup{})
-		bound = math.Exp(log)
+	c := s.leverCost(t)
+	bound := c.CostHigh
+	if t.Repeat > 0 || s.room() <= reserve {
+		bound = c.CostRatio
 	}
-	return known && bound <= 1/t.AskedShare
+	return c.known() && bound <= 1/t.AskedShare
 }
 
 // spendsSpeed says that a lever is tried by what speed the others leave: where it takes more
@@ -310,8 +303,8 @@ func (s *Search) costUntold(t Trial) bool {
 	if _, measured := base.AnswerCost(); !measured {
 		return false
 	}
-	lower, upper, known := s.leverBounds(t)
-	return !known || lower <= 1/t.AskedShare && upper > 1/t.AskedShare
+	c := s.leverCost(t)
+	return !c.known() || c.CostLow <= 1/t.AskedShare && c.CostHigh > 1/t.AskedShare
 }
 
 // waits says that a setup has a lever that makes threads wait, and that is not part of

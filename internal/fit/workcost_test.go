@@ -130,8 +130,7 @@ func TestCostUntold(t *testing.T) {
 		tr.Passed, tr.Verdict, tr.AskedShare, tr.SlowElsewhere, tr.Repeat = false, trial.TooSlow, 1/1.1, true, c.repeat
 		s := &Search{Levers: []Lever{arenas}, Facts: Facts{Processors: c.processors}, found: Found{Baseline: base, Trials: []Trial{base, base, tr}}}
 		if untold, noDearer := s.costUntold(tr), s.noDearer(tr); untold != c.untold || noDearer != c.noDearer {
-			low, high, known := s.costBounds(c.setup, Setup{})
-			t.Errorf("%s: untold %v, no dearer %v (%.2f to %.2f, %v)", c.name, untold, noDearer, low, high, known)
+			t.Errorf("%s: untold %v, no dearer %v (%+v)", c.name, untold, noDearer, s.relativeCost(c.setup, Setup{}))
 		}
 	}
 }
@@ -186,8 +185,7 @@ func TestScale(t *testing.T) {
 		base, tr := costing(Setup{}, PhaseBaseline, 66.5), costing(c1, PhaseLever, seconds)
 		s := &Search{best: point{setup: c1, at: tr}, found: Found{Baseline: base, Trials: []Trial{base, base, tr}}}
 		if got := s.scale(hot); got != want {
-			low, high, _ := s.costBounds(c1, Setup{})
-			t.Errorf("%g s: %d, want %d (cost %.2f to %.2f)", seconds, got, want, low, high)
+			t.Errorf("%g s: %d, want %d (%+v)", seconds, got, want, s.relativeCost(c1, Setup{}))
 		}
 	}
 }
