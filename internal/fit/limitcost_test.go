@@ -11,15 +11,19 @@ import (
 	"tare.dev/tare/internal/trial"
 )
 
+// costingAt is a trial at a limit below which it reads pages again.
+func costingAt(s Setup, phase Phase, limit int64, seconds float64) Trial {
+	t := costing(s, phase, seconds)
+	t.LimitBytes = limit * mib
+	t.Result.RefaultBytes = max(0, 300-limit) * 2 * mib
+	return t
+}
+
 // What a limit costs in processor time is told by the same options with room; the seconds
 // of the first case are those of a Spring Boot service at 677 and at 204 MiB.
 func TestLimitCost(t *testing.T) {
 	small, other := Setup{Options: []string{"-Xmx52m"}}, Setup{Options: []string{"-Xmx60m"}}
-	at := func(s Setup, phase Phase, limit int64, seconds float64) Trial {
-		tr := costing(s, phase, seconds)
-		tr.LimitBytes = limit * mib
-		return tr
-	}
+	at := costingAt
 	runs := func(s Setup, phase Phase, limit int64, seconds ...float64) []Trial {
 		var out []Trial
 		for _, sec := range seconds {
@@ -40,6 +44,8 @@ func TestLimitCost(t *testing.T) {
 		{"one that costs little more", room, nil, at(small, PhaseRefine, 186, 12.2), 0, 0},
 		{"as much as with room", room, runs(small, PhaseConfirm, 204, 11.2, 11.6), at(small, PhaseConfirm, 204, 11.4), 0, 0},
 		{"others at a smaller limit", room, runs(small, PhaseRefine, 150, 17, 17, 17), at(small, PhaseConfirm, 204, 12), 0, 0},
+		{"no page was read again", room, nil, at(small, PhaseRefine, 300, 17), 0, 0},
+		{"the pages that were read again can have cost less", room, nil, at(small, PhaseRefine, 290, 17), 0.04, 0.05},
 		{"no control", nil, nil, at(small, PhaseRefine, 186, 17), 0, 0},
 		{"another heap is no control", runs(other, PhaseLever, 677, 11, 11), nil, at(small, PhaseRefine, 186, 17), 0, 0},
 		{"the heap follows the limit", nil, nil, at(Setup{}, PhaseAsGiven, 186, 17), 0, 0},
@@ -61,12 +67,7 @@ func TestLimitCost(t *testing.T) {
 // What the recommended limit costs is by all runs that prove it, one that was set aside
 // included, and not by those at other limits.
 func TestPriceLimit(t *testing.T) {
-	small := Setup{Options: []string{"-Xmx52m"}}
-	at := func(s Setup, phase Phase, limit int64, seconds float64) Trial {
-		tr := costing(s, phase, seconds)
-		tr.LimitBytes = limit * mib
-		return tr
-	}
+	small, at := Setup{Options: []string{"-Xmx52m"}}, costingAt
 	proof := []Trial{at(small, PhaseConfirm, 204, 11.5), at(small, PhaseConfirm, 204, 12.5), at(small, PhaseConfirm, 204, 12)}
 	others := []Trial{at(Setup{}, PhaseBaseline, 2048, 10), at(small, PhaseLever, 677, 10), at(small, PhaseRefine, 190, 20), at(small, PhaseConfirm, 198, 20)}
 	s := &Search{found: Found{Baseline: others[0], Trials: slices.Concat(others, proof), LimitBytes: 204 * mib, Setup: small}}
@@ -79,6 +80,13 @@ func TestPriceLimit(t *testing.T) {
 	want := math.Cbrt(11.5*12.5*12) / 10
 	if c := price(); math.Abs(c.CostRatio-want) > 1e-9 || c.CostLow >= want-0.02 || c.CostHigh <= want+0.02 {
 		t.Errorf("%.3f (%.3f to %.3f), want %.3f", c.CostRatio, c.CostLow, c.CostHigh, want)
+	}
+	for i := range proof {
+		proof[i].Result.RefaultBytes = mib
+	}
+	s.found.AtLimit = RelativeCost{}
+	if c := price(); c != (RelativeCost{}) {
+		t.Errorf("the pages that were read again cannot have cost that: %+v", c)
 	}
 	s.found.Trials = slices.Concat(others[:1], proof)
 	if c := price(); c != (RelativeCost{}) {

@@ -155,8 +155,10 @@ func (m *model) Try(ctx context.Context, a Attempt) (Outcome, error) {
 		speed *= math.Pow(math.Max(0, 1-float64(lacks)/float64(working)), 0.6)
 	}
 	work := m.quickness(a.Setup)
+	readAgain := 0.0
 	if gone := float64(need+files-a.LimitBytes) / math.Max(1, float64(files-working)); gone > 0 {
 		work /= 1 + m.tight*math.Min(1, gone)
+		readAgain = 10 * float64(files) * math.Min(1, gone)
 	}
 	speed *= work
 	work *= 1000 * (1 - share)
@@ -190,7 +192,7 @@ func (m *model) Try(ctx context.Context, a Attempt) (Outcome, error) {
 			o.Result.Load, o.Result.LoadCPUTime = o.Measured.Load, time.Duration(seconds*float64(time.Second))
 		}()
 	}
-	o.Result = &trial.Result{GCShare: &share, Verdict: o.Verdict, CodeCacheFull: m.codeFull || m.codeFills && m.has(a.Setup, "-XX:ReservedCodeCacheSize=")}
+	o.Result = &trial.Result{GCShare: &share, Verdict: o.Verdict, RefaultBytes: int64(readAgain), CodeCacheFull: m.codeFull || m.codeFills && m.has(a.Setup, "-XX:ReservedCodeCacheSize=")}
 	if !m.bareLimits {
 		o.Result.Peak = &footprint.Footprint{Rows: m.rows(a.Setup, a.LimitBytes), Collector: "G1", Flags: map[string]string{"TieredStopAtLevel": "4", "CompileThresholdScaling": "1", "Tier3InvocationThreshold": "200",
 			"ArchiveRelocationMode": "1", "CICompilerCount": "3", "ParallelGCThreads": "1", "ReservedCodeCacheSize": "251658240"}}

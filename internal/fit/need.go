@@ -291,10 +291,11 @@ const (
 	// takes between which it rises about exponentially as the limit falls.
 	leastPressure, mostPressure = 0.002, 0.5
 	// usualSlope is that of the logarithm of the limit over the logarithm of the pressure until trials
-	// tell, negated: of the demo service it is about 0.06, a limit 6 % smaller has 2.7 times the pressure.
-	// It counts as much as trials whose logarithms of limits have usualSpread as their sum of
-	// squares about the mean: two that are 11 % apart.
-	usualSlope, usualSpread = 0.06, 0.006
+	// tell, negated: of four services on JDK 17 and 25 it was from 0.05 to 0.12, with 0.08 a limit
+	// 6 % smaller has twice the pressure (docs/results/peers-fresh.md). It counts as much as trials whose
+	// logarithms of limits have usualSpread as their sum of squares about the mean: two that
+	// are 11 % apart.
+	usualSlope, usualSpread = 0.08, 0.006
 	// flattest and steepest bound what few trials may make of it.
 	flattest, steepest = -0.2, -0.03
 )

@@ -93,7 +93,7 @@ func TestNeedAgreesWithTrials(t *testing.T) {
 		"a longer run needed more":                {long, 128},
 		"it held more, and hardly waited":         {waited(0.001), 119},
 		"it waited for nearly as long as it may":  {waited(0.09), 129},
-		"it waited for longer":                    {waited(0.2), 136},
+		"it waited for longer":                    {waited(0.2), 137},
 		"below the recommendation nothing counts": {func() Trial { b := less; b.Phase = PhaseBelow; return b }(), 119},
 	} {
 		s := &Search{Spare: 0.1, found: Found{Trials: []Trial{base, c.also}}}
@@ -271,7 +271,7 @@ func TestByPressure(t *testing.T) {
 	for range runs {
 		s.found.Trials = nil
 		for _, share := range []float64{0.98, 1.01, 1.04, 1.07} {
-			s.found.Trials = append(s.found.Trials, at(share, 0.06, math.Exp(rng.NormFloat64()/2)))
+			s.found.Trials = append(s.found.Trials, at(share, usualSlope, math.Exp(0.35*rng.NormFloat64())))
 		}
 		line := s.byPressure(setup)
 		if line.samples < 3 || math.Abs(line.limit/limit-1) > 0.1 {
@@ -279,7 +279,7 @@ func TestByPressure(t *testing.T) {
 		}
 		sum, squares = sum+math.Log(line.limit/limit), squares+line.deviation*line.deviation
 	}
-	// Half an e-fold of pressure is 3 % of a limit; the prior has most of the degrees of freedom.
+	// A third of an e-fold of pressure is 3 % of a limit; the prior has most of the degrees of freedom.
 	if bias, deviation := sum/runs, math.Sqrt(squares/runs); math.Abs(bias) > 0.005 || deviation < needSpread || deviation > 0.03 {
 		t.Errorf("over all, off by %.4f, deviation %.4f", bias, deviation)
 	}
@@ -387,8 +387,8 @@ func TestNextByPressure(t *testing.T) {
 		spare       float64
 		least, most int64
 	}{
-		{"four times the pressure", at(100, 0.2), 0.1, 108, 110},
-		{"a quarter of it", at(100, 0.0125), 0.1, 91, 93},
+		{"four times the pressure", at(100, 0.2), 0.1, 111, 113},
+		{"a quarter of it", at(100, 0.0125), 0.1, 89, 91},
 		{"just too much", at(100, 0.051), 0.1, 106, 106},
 		{"waits for nothing", at(100, 0.001), 0.1, 0, 94},
 		{"an objective without speed", at(100, 0.1), 0, 106, 200},
