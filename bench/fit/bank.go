@@ -265,7 +265,7 @@ func slim(r *trial.Result, folders ...string) (*trial.Result, error) {
 }
 
 // slimFootprint keeps rows, flags and heap, and of the parts of rows those of threads,
-// which bound a lever.
+// which bound a lever, and direct buffers.
 func slimFootprint(f *footprint.Footprint) *footprint.Footprint {
 	if f == nil {
 		return nil
@@ -275,7 +275,7 @@ func slimFootprint(f *footprint.Footprint) *footprint.Footprint {
 	s.Rows = slices.Clone(f.Rows)
 	for i := range s.Rows {
 		if s.Rows[i].Owner != footprint.ThreadStacks {
-			s.Rows[i].Children = nil
+			s.Rows[i].Children = slices.DeleteFunc(slices.Clone(f.Rows[i].Children), func(c footprint.Child) bool { return c.ID != footprint.PartDirectBuffers })
 		}
 	}
 	return &s

@@ -34,7 +34,7 @@ const (
 	// HarmLatency is waiting, for a thread, a lock or a pause: latency, and throughput of
 	// many requests at a time, with no more processor time.
 	HarmLatency Harm = "latency"
-	// HarmHeap is less heap: OutOfMemoryError, or more collections.
+	// HarmHeap is less heap, or less for direct buffers: OutOfMemoryError, or more collections.
 	HarmHeap Harm = "heap"
 	// HarmRun is an application that does not run, or fails requests.
 	HarmRun Harm = "run"
@@ -46,7 +46,7 @@ type Lever struct {
 	// ID is what --levers names it by.
 	ID, Name string
 	// Options and Env are added; "{threads}" becomes a few threads for each processor, "{heap}", "{young}" and "{initial}" become sizes of the
-	// heap in MiB, "{code}" that of the code cache, "{scale}" how many times as
+	// heap in MiB, "{code}" that of the code cache, "{direct}" that of direct buffers, "{scale}" how many times as
 	// often code runs before it is compiled, "{scale*2}" twice as many, and
 	// "{archive}" the file of the class archive.
 	Options []string
@@ -127,15 +127,15 @@ func feature(n int) jvmopts.Release { return jvmopts.Release{Feature: n} }
 
 // sizes are the values of a lever's placeholders. Bytes.
 type sizes struct {
-	heap, young, initial, code int64
-	cpus, scale                int
-	archive, jar               string
+	heap, young, initial, code, direct int64
+	cpus, scale                        int
+	archive, jar                       string
 }
 
 // setup is what the lever adds.
 func (l Lever) setup(v sizes) Setup {
 	n := func(bytes int64) string { return strconv.FormatInt((bytes+mib-1)/mib, 10) }
-	r := strings.NewReplacer("{heap}", n(v.heap), "{young}", n(v.young), "{initial}", n(v.initial), "{code}", n(v.code), "{cpus}", strconv.Itoa(v.cpus), "{archive}", v.archive,
+	r := strings.NewReplacer("{heap}", n(v.heap), "{young}", n(v.young), "{initial}", n(v.initial), "{code}", n(v.code), "{direct}", n(v.direct), "{cpus}", strconv.Itoa(v.cpus), "{archive}", v.archive,
 		"{scale}", strconv.Itoa(v.scale), "{scale*2}", strconv.Itoa(2*v.scale), "{scale*6}", strconv.Itoa(6*v.scale))
 	s := Setup{Env: slices.Clone(l.Env), NoHugePages: l.NoHugePages}
 	if l.Own {

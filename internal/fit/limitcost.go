@@ -15,7 +15,7 @@ import (
 const (
 	// dearestPage is the most processor time that a page of pageBytes has cost which was read
 	// again, with all that came of it: of the trials of three services it was 5 to 30 µs in most
-	// and 112 µs at most.
+	// and about 100 µs at most.
 	dearestPage = 150 * time.Microsecond
 	pageBytes   = 4096
 )

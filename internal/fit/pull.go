@@ -43,11 +43,12 @@ func (s *Search) pullLevers(ctx context.Context) error {
 	// By then it is known what speed is to spare for hot code alone, and it
 	// needs no trial of its own; what a smaller code cache saves depends on it.
 	slow, hot := take(slow, spendsSpeed)
+	slow, direct := take(slow, Lever.sizesDirect)
 	slow, code := take(slow, func(l Lever) bool { return l.Last })
 	s.expect(2 + len(slow) + reserve)
 	bold := s.bold(slow)
 	slow = slices.DeleteFunc(slow, func(l Lever) bool { return slices.ContainsFunc(bold, l.same) })
-	s.coming = [][]Lever{files}
+	s.coming = [][]Lever{files, direct}
 	if err := s.pull(ctx, slices.Concat(fast, bold)); err != nil {
 		return err
 	}
@@ -56,7 +57,7 @@ func (s *Search) pullLevers(ctx context.Context) error {
 		heap = s.openHeap()
 	}
 	files = append(files, hot...)
-	s.coming = [][]Lever{files, heap}
+	s.coming = [][]Lever{files, direct, heap}
 	for len(slow) > 0 {
 		s.promising(slow)
 		if err := s.pull(ctx, slow[:1]); err != nil {
@@ -64,8 +65,12 @@ func (s *Search) pullLevers(ctx context.Context) error {
 		}
 		slow = slow[1:]
 	}
-	s.coming = [][]Lever{heap}
+	s.coming = [][]Lever{direct, heap}
 	if err := s.pull(ctx, files); err != nil {
+		return err
+	}
+	s.coming = [][]Lever{heap}
+	if err := s.pull(ctx, direct); err != nil {
 		return err
 	}
 	return s.pull(ctx, code)
@@ -324,7 +329,7 @@ func (s *Search) worthwhile(levers []Lever) []Lever {
 			s.drop(r, fmt.Sprintf("could save at most %s", mibText(*r.BoundBytes)))
 			continue
 		}
-		if spendsSpeed(l) && s.scale(l) == 0 {
+		if spendsSpeed(l) && s.scale(l) == 0 || l.sizesDirect() && s.fewerDirect() == 0 {
 			s.drop(r, "the other levers leave no speed to spare for it")
 			continue
 		}
@@ -382,7 +387,7 @@ func (s *Search) prepare(ctx context.Context, levers []Lever) ([]LeverResult, er
 	ledger := s.ledger()
 	for _, l := range levers {
 		v := s.sizes(ledger, firstHeap)
-		v.scale = s.scale(l)
+		v.scale, v.direct = s.scale(l), s.fewerDirect()
 		var err error
 		switch {
 		case l.Extract:
@@ -391,7 +396,10 @@ func (s *Search) prepare(ctx context.Context, levers []Lever) ([]LeverResult, er
 			s.observe(Event{Attempt: Attempt{Number: len(s.found.Trials), Phase: PhaseTrain, Lever: l.Name, Setup: setup, LimitBytes: s.AmpleBytes}})
 			v.archive, err = s.Trier.Train(ctx, setup, l.TrainOption)
 		}
-		r := LeverResult{Lever: l, Setup: l.setup(v), BoundBytes: ledger.bound(l)}
+		r := LeverResult{Lever: l, Setup: s.setupOf(l, v), BoundBytes: ledger.bound(l)}
+		if l.sizesHeap() && sizeIn(r.Setup.Options, directOption) > 0 {
+			r.Lever.Why += "; direct buffers keep the bound that they had"
+		}
 		switch {
 		case errors.Is(err, ErrNoArchive) || errors.Is(err, ErrNotExtracted):
 			s.drop(r, err.Error())
@@ -490,7 +498,7 @@ func (s *Search) tryLevers(ctx context.Context, added []LeverResult) (Trial, err
 	if i < 0 || s.unfit(t) == "" || !s.heapTooSmall(t) || hopeless(t) || s.room() <= reserve {
 		return s.sure(ctx, t)
 	}
-	added[i].Setup = added[i].Lever.setup(s.largerHeap(t))
+	added[i].Setup = s.setupOf(added[i].Lever, s.largerHeap(t))
 	a.Setup = a.Setup.plus(added[i].Setup)
 	return s.try(ctx, a)
 }
@@ -692,7 +700,7 @@ type heapTrial struct {
 }
 
 func (s *Search) heapTrial(lever Lever, setup Setup, heap int64) heapTrial {
-	added := lever.setup(sizes{heap: heap, young: youngFor(heap, s.live(s.best))})
+	added := s.setupOf(lever, sizes{heap: heap, young: youngFor(heap, s.live(s.best))})
 	return heapTrial{Attempt{Phase: PhaseLever, Lever: lever.Name, Setup: setup.plus(added), LimitBytes: s.leverLimit()}, heap, added}
 }
 

@@ -39,7 +39,7 @@ func warnings(f *Found) []string {
 	for _, w := range growthWarnings(f.Confirmations) {
 		add(w)
 	}
-	for _, w := range []string{f.slowWarning(), f.unwarmed(), f.coldWarning()} {
+	for _, w := range []string{f.slowWarning(), f.unwarmed(), f.coldWarning(), f.directWarning()} {
 		if w != "" {
 			add(w)
 		}

@@ -241,6 +241,21 @@ type Footprint struct {
 	Warnings []string `json:"warnings"`
 }
 
+// DirectBytes is what direct buffers take, by the JVM's count; 0 where it does not tell, and
+// without a footprint.
+func (f *Footprint) DirectBytes() int64 {
+	if f == nil {
+		return 0
+	}
+	r, _ := f.Row(Malloc)
+	for _, c := range r.Children {
+		if c.ID == PartDirectBuffers {
+			return c.ResidentBytes
+		}
+	}
+	return 0
+}
+
 // Row returns the row of an owner, and whether there is one.
 func (f *Footprint) Row(o Owner) (Row, bool) {
 	if r := f.row(o); r != nil {

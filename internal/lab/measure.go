@@ -172,13 +172,7 @@ func direct(o *observation) (float64, bool) {
 	if o.end == nil || o.end.VM != string(process.HotSpot) {
 		return 0, false
 	}
-	r, _ := o.end.Row(footprint.Malloc)
-	for _, c := range r.Children {
-		if c.ID == footprint.PartDirectBuffers {
-			return float64(c.ResidentBytes), true
-		}
-	}
-	return 0, true
+	return float64(o.end.DirectBytes()), true
 }
 
 func ofHeap(bytes func(*footprint.Heap) int64) func(*observation) (float64, bool) {
