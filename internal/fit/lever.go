@@ -34,7 +34,7 @@ const (
 	// HarmLatency is waiting, for a thread, a lock or a pause: latency, and throughput of
 	// many requests at a time, with no more processor time.
 	HarmLatency Harm = "latency"
-	// HarmHeap is less heap, or less for direct buffers: OutOfMemoryError, or more collections.
+	// HarmHeap is less heap: OutOfMemoryError, or more collections.
 	HarmHeap Harm = "heap"
 	// HarmRun is an application that does not run, or fails requests.
 	HarmRun Harm = "run"
@@ -46,7 +46,7 @@ type Lever struct {
 	// ID is what --levers names it by.
 	ID, Name string
 	// Options and Env are added; "{threads}" becomes a few threads for each processor, "{heap}", "{young}" and "{initial}" become sizes of the
-	// heap in MiB, "{code}" that of the code cache, "{direct}" that of direct buffers, "{scale}" how many times as
+	// heap in MiB, "{direct}" the bound of direct buffers, without which its option is left out, "{code}" the size of the code cache, "{scale}" how many times as
 	// often code runs before it is compiled, "{scale*2}" twice as many, and
 	// "{archive}" the file of the class archive.
 	Options []string
@@ -143,7 +143,9 @@ func (l Lever) setup(v sizes) Setup {
 		return s
 	}
 	for _, o := range l.Options {
-		s.Options = append(s.Options, r.Replace(o))
+		if v.direct > 0 || !strings.HasPrefix(o, directOption) {
+			s.Options = append(s.Options, r.Replace(o))
+		}
 	}
 	if l.Extract {
 		s.Jar = v.jar

@@ -62,6 +62,9 @@ func (l Lever) open(f Facts) (left Lever, ok bool, reason string) {
 		}
 		left.Env = append(left.Env, f.putThreads(e))
 	}
+	if !left.sizesHeap() { // direct buffers have a bound because the heap has
+		left.Options = slices.DeleteFunc(left.Options, func(o string) bool { return strings.HasPrefix(o, directOption) })
+	}
 	if l.ByCurve && !left.sizesHeap() {
 		return l, false, reason
 	}

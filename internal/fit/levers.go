@@ -8,9 +8,9 @@ import (
 
 // Levers are the built-in ones, in files by their subject. Those that cost no speed are
 // tried together, first; then those that may, one by one; then class archives, which fit
-// one set of options alone, with hot code alone compiled; direct buffers; the heap; and what
-// hides evidence at the end.
-var Levers = slices.Concat(heapLevers, mallocLevers, placementLevers, threadLevers, compilerLevers, frameworkLevers, classLevers, directLevers, codeCacheLevers, evidenceLevers,
+// one set of options alone, with hot code alone compiled; the heap; and what hides
+// evidence at the end.
+var Levers = slices.Concat(heapLevers, mallocLevers, placementLevers, threadLevers, compilerLevers, frameworkLevers, classLevers, codeCacheLevers, evidenceLevers,
 	heapSizeLevers)
 
 // ParseAllow reads a list of marks, or none.

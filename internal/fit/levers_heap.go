@@ -9,7 +9,7 @@ import (
 var heapLevers = []Lever{
 	{
 		ID: "collector", Blind: true, Name: "serial collector, heap by live set",
-		Options: []string{"-XX:+UseSerialGC", "-Xmx{heap}m", "-XX:+ExitOnOutOfMemoryError"},
+		Options: []string{"-XX:+UseSerialGC", "-Xmx{heap}m", directOption + "{direct}m", "-XX:+ExitOnOutOfMemoryError"},
 		Why:     "the collector without remembered sets and threads; a heap sized by what survives collections",
 		Cost:    "pauses grow with the live set",
 		Breaks:  "a live set that outgrows the heap ends the application, which restarts",

@@ -72,7 +72,7 @@ func TestHarmsAgree(t *testing.T) {
 		if len(l.Scales) > 0 && !has(HarmStart) {
 			t.Errorf("%s compiles later, and does no harm to the start", l.ID)
 		}
-		if (l.sizesHeap() || l.sizesDirect()) != has(HarmHeap) && !slices.Contains(l.Options, "-XX:MaxHeapFreeRatio=40") {
+		if l.sizesHeap() != has(HarmHeap) && !slices.Contains(l.Options, "-XX:MaxHeapFreeRatio=40") {
 			t.Errorf("%s sizes the heap: %v, harms it: %v", l.ID, l.sizesHeap(), has(HarmHeap))
 		}
 		if (l.Extract || l.TrainOption != "") != has(HarmRun) && !slices.Contains(l.Options, "-Xss512k") {

@@ -43,12 +43,11 @@ func (s *Search) pullLevers(ctx context.Context) error {
 	// By then it is known what speed is to spare for hot code alone, and it
 	// needs no trial of its own; what a smaller code cache saves depends on it.
 	slow, hot := take(slow, spendsSpeed)
-	slow, direct := take(slow, Lever.sizesDirect)
 	slow, code := take(slow, func(l Lever) bool { return l.Last })
 	s.expect(2 + len(slow) + reserve)
 	bold := s.bold(slow)
 	slow = slices.DeleteFunc(slow, func(l Lever) bool { return slices.ContainsFunc(bold, l.same) })
-	s.coming = [][]Lever{files, direct}
+	s.coming = [][]Lever{files}
 	if err := s.pull(ctx, slices.Concat(fast, bold)); err != nil {
 		return err
 	}
@@ -57,7 +56,7 @@ func (s *Search) pullLevers(ctx context.Context) error {
 		heap = s.openHeap()
 	}
 	files = append(files, hot...)
-	s.coming = [][]Lever{files, direct, heap}
+	s.coming = [][]Lever{files, heap}
 	for len(slow) > 0 {
 		s.promising(slow)
 		if err := s.pull(ctx, slow[:1]); err != nil {
@@ -65,12 +64,8 @@ func (s *Search) pullLevers(ctx context.Context) error {
 		}
 		slow = slow[1:]
 	}
-	s.coming = [][]Lever{direct, heap}
-	if err := s.pull(ctx, files); err != nil {
-		return err
-	}
 	s.coming = [][]Lever{heap}
-	if err := s.pull(ctx, direct); err != nil {
+	if err := s.pull(ctx, files); err != nil {
 		return err
 	}
 	return s.pull(ctx, code)
@@ -329,7 +324,7 @@ func (s *Search) worthwhile(levers []Lever) []Lever {
 			s.drop(r, fmt.Sprintf("could save at most %s", mibText(*r.BoundBytes)))
 			continue
 		}
-		if spendsSpeed(l) && s.scale(l) == 0 || l.sizesDirect() && s.fewerDirect() == 0 {
+		if spendsSpeed(l) && s.scale(l) == 0 {
 			s.drop(r, "the other levers leave no speed to spare for it")
 			continue
 		}
@@ -387,7 +382,7 @@ func (s *Search) prepare(ctx context.Context, levers []Lever) ([]LeverResult, er
 	ledger := s.ledger()
 	for _, l := range levers {
 		v := s.sizes(ledger, firstHeap)
-		v.scale, v.direct = s.scale(l), s.fewerDirect()
+		v.scale = s.scale(l)
 		var err error
 		switch {
 		case l.Extract:
@@ -396,8 +391,8 @@ func (s *Search) prepare(ctx context.Context, levers []Lever) ([]LeverResult, er
 			s.observe(Event{Attempt: Attempt{Number: len(s.found.Trials), Phase: PhaseTrain, Lever: l.Name, Setup: setup, LimitBytes: s.AmpleBytes}})
 			v.archive, err = s.Trier.Train(ctx, setup, l.TrainOption)
 		}
-		r := LeverResult{Lever: l, Setup: s.setupOf(l, v), BoundBytes: ledger.bound(l)}
-		if l.sizesHeap() && sizeIn(r.Setup.Options, directOption) > 0 {
+		r := LeverResult{Lever: l, Setup: l.setup(v), BoundBytes: ledger.bound(l)}
+		if sizeIn(r.Setup.Options, directOption) > 0 {
 			r.Lever.Why += "; direct buffers keep the bound that they had"
 		}
 		switch {
@@ -429,7 +424,7 @@ func (s *Search) sizes(l Ledger, lives float64) sizes {
 	if has := l.heap(); has > 0 && lives == firstHeap {
 		heap = min(heap, max(heapFor(live, 1.5), wholeMiB(share(has, 85))))
 	}
-	v := sizes{heap: heap, cpus: max(1, int(s.Facts.CPUs+0.999))}
+	v := sizes{heap: heap, direct: s.directBound(), cpus: max(1, int(s.Facts.CPUs+0.999))}
 	v.young, v.initial = youngFor(v.heap, live), s.initialHeap(live)
 	if l.Footprint != nil {
 		v.code = max(leastCode, wholeMiB(l.resident(footprint.CodeCache)*3/4))
@@ -498,7 +493,7 @@ func (s *Search) tryLevers(ctx context.Context, added []LeverResult) (Trial, err
 	if i < 0 || s.unfit(t) == "" || !s.heapTooSmall(t) || hopeless(t) || s.room() <= reserve {
 		return s.sure(ctx, t)
 	}
-	added[i].Setup = s.setupOf(added[i].Lever, s.largerHeap(t))
+	added[i].Setup = added[i].Lever.setup(s.largerHeap(t))
 	a.Setup = a.Setup.plus(added[i].Setup)
 	return s.try(ctx, a)
 }
@@ -564,7 +559,8 @@ func (s *Search) unfit(t Trial) string {
 // needed is what a point and a trial with other levers need. Where they differ in the
 // heap's size alone they need the same page cache, of which two squeezes say different
 // things, and a heap that is not full yet may become so. Where both have their heaps sized,
-// the sizes are all that differs: what else two trials had more or less is chance.
+// the sizes are all that differs, but where one needs more than chance tells: what else two
+// trials had more or less is that.
 func (s *Search) needed(t Trial, p point) (before, after int64) {
 	best := p.at
 	if t.Setup.heapBytes() == 0 || !best.Setup.withoutHeap().Same(t.Setup.withoutHeap()) {
@@ -572,10 +568,13 @@ func (s *Search) needed(t Trial, p point) (before, after int64) {
 	}
 	cache := (s.cacheNeed(best) + s.cacheNeed(t)) / 2
 	before = best.NeededBytes + best.heapUntouched() + cache
+	after = t.NeededBytes + t.heapUntouched() + cache
 	if has := best.Setup.heapBytes(); has > 0 {
-		return before, before - (has - t.Setup.heapBytes())
+		if foreseen := before - (has - t.Setup.heapBytes()); after-foreseen <= s.chance(before) {
+			after = foreseen
+		}
 	}
-	return before, t.NeededBytes + t.heapUntouched() + cache
+	return before, after
 }
 
 // unforeseen says that nothing foresees that levers save memory: what trials tell of
@@ -700,7 +699,7 @@ type heapTrial struct {
 }
 
 func (s *Search) heapTrial(lever Lever, setup Setup, heap int64) heapTrial {
-	added := s.setupOf(lever, sizes{heap: heap, young: youngFor(heap, s.live(s.best))})
+	added := lever.setup(sizes{heap: heap, young: youngFor(heap, s.live(s.best))})
 	return heapTrial{Attempt{Phase: PhaseLever, Lever: lever.Name, Setup: setup.plus(added), LimitBytes: s.leverLimit()}, heap, added}
 }
 

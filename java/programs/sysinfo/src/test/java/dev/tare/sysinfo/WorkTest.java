@@ -23,6 +23,16 @@ class WorkTest {
         assertTrue(bytes >= kib * 1024 && bytes < kib * 1024 + 64 * 1024, kib + " KiB took " + bytes + " bytes");
     }
 
+    @ParameterizedTest
+    @ValueSource(longs = {0, 1, 65, 5000})
+    void allocatesDirectBuffersBesideTheHeap(long kib) throws InterruptedException {
+        Work.parse("direct-kib=1").run();
+        long before = threads.getCurrentThreadAllocatedBytes();
+        assertEquals(kib + 3, Work.parse("alloc-kib=3&direct-kib=" + kib).run().get("touched-kib"));
+        long bytes = threads.getCurrentThreadAllocatedBytes() - before;
+        assertTrue(bytes < 1024 * 1024, kib + " KiB took " + bytes + " bytes of the heap");
+    }
+
     @Test
     void burnsTheCpuTimeOfItsThread() throws InterruptedException {
         long before = threads.getCurrentThreadCpuTime();
@@ -41,8 +51,9 @@ class WorkTest {
     void whatIsMissingIsZero() {
         assertEquals(0, Work.parse(null).allocKib);
         assertEquals(0, Work.parse("").holdMs);
-        Work most = Work.parse("cpu-us=60000000&hold-ms=60000&alloc-kib=4194304");
+        Work most = Work.parse("cpu-us=60000000&hold-ms=60000&alloc-kib=4194304&direct-kib=4194304");
         assertEquals(Work.MAX_ALLOC_KIB, most.allocKib);
+        assertEquals(Work.MAX_ALLOC_KIB, most.directKib);
         assertEquals(Work.MAX_HOLD_MS, most.holdMs);
         assertEquals(Work.MAX_CPU_US, most.cpuUs);
     }
@@ -50,7 +61,7 @@ class WorkTest {
     @ParameterizedTest
     @ValueSource(strings = {
         "alloc-kib", "alloc-kib=", "alloc-kib=-1", "alloc-kib=1.5", "alloc-kib=4194305", "alloc-kib=99999999999999999999",
-        "hold-ms=60001", "cpu-us=60000001", "cpu-us=x", "cpu-us=%31", "alloc-kib=1&alloc-kib=1", "size=1", "&", "alloc-kib=1&",
+        "direct-kib=4194305", "hold-ms=60001", "cpu-us=60000001", "cpu-us=x", "cpu-us=%31", "alloc-kib=1&alloc-kib=1", "size=1", "&", "alloc-kib=1&",
         "=1", "alloc-kib=\u0661"
     })
     void nonsenseIsRefusedInOneLine(String query) {
