@@ -45,10 +45,11 @@ const (
 type Lever struct {
 	// ID is what --levers names it by.
 	ID, Name string
-	// Options and Env are added; "{threads}" becomes a few threads for each processor, "{heap}", "{young}" and "{initial}" become sizes of the
-	// heap in MiB, "{direct}" the bound of direct buffers, without which its option is left out, "{code}" the size of the code cache, "{scale}" how many times as
-	// often code runs before it is compiled, "{scale*2}" twice as many, and
-	// "{archive}" the file of the class archive.
+	// Options and Env are added; "{threads}" becomes a few threads for each processor, "{heap}",
+	// "{young}" and "{initial}" become sizes of the heap in MiB, "{direct}" the bound of direct
+	// buffers, without which its option is left out, "{code}" the size of the code cache,
+	// "{scale}" how many times as often code runs before it is compiled, "{scale*2}" twice as
+	// many, and "{archive}" the file of the class archive.
 	Options []string
 	Env     []string
 	// TrainOption makes the class archive in a training run, which ends

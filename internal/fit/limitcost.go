@@ -23,8 +23,8 @@ const (
 // readAgain is the share of its processor time that a trial can owe to pages which were read
 // again, at most.
 func (t Trial) readAgain() float64 {
-	pages := time.Duration(t.Result.RefaultBytes / pageBytes)
-	return min(1, (pages*dearestPage).Seconds()/t.Result.LoadCPUTime.Seconds())
+	pages := float64(t.Result.RefaultBytes) / pageBytes
+	return min(1, pages*dearestPage.Seconds()/t.Result.LoadCPUTime.Seconds())
 }
 
 // atLimit is the word that a trial's setup adds in the regression of costs where it looks
@@ -81,9 +81,10 @@ func (s *Search) priceLimit(context.Context) error {
 			most = max(most, t.readAgain())
 		}
 	}
-	if cost.CostLow*(1-most) <= 1 {
-		s.found.AtLimit = cost
+	if cost.CostLow*(1-most) > 1 {
+		cost = RelativeCost{}
 	}
+	s.found.AtLimit = cost
 	return nil
 }
 

@@ -84,7 +84,6 @@ func TestPriceLimit(t *testing.T) {
 	for i := range proof {
 		proof[i].Result.RefaultBytes = mib
 	}
-	s.found.AtLimit = RelativeCost{}
 	if c := price(); c != (RelativeCost{}) {
 		t.Errorf("the pages that were read again cannot have cost that: %+v", c)
 	}
