@@ -50,9 +50,9 @@ func (p *patient) heap() *heap {
 	// From JDK 22 on the JVM counts only at collections, while the table of
 	// G1's regions is of this moment. An eden that was full once is filled
 	// again and again: empty or full, it is in use.
-	if free := p.part(footprint.JavaHeap, footprint.PartFreeHeap); free != nil {
+	if free := p.Part(footprint.JavaHeap, footprint.PartFreeHeap); free != nil {
 		h.used = max(h.used, h.resident-free.ResidentBytes)
-	} else if eden := p.part(footprint.JavaHeap, footprint.PartEden); eden != nil && h.collections > 0 {
+	} else if eden := p.Part(footprint.JavaHeap, footprint.PartEden); eden != nil && h.collections > 0 {
 		h.used = max(h.used, h.live+eden.ResidentBytes)
 	}
 	h.used = min(h.used, h.resident)

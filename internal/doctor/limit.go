@@ -179,7 +179,7 @@ func compilerThreads(cpus int64) int64 {
 // number of threads.
 func (p *patient) excessGCStacks(fits int64) int64 {
 	n, ok := p.number("ParallelGCThreads")
-	gc := p.part(footprint.ThreadStacks, footprint.PartGCThreads)
+	gc := p.Part(footprint.ThreadStacks, footprint.PartGCThreads)
 	if !ok || gc == nil || n <= fits {
 		return 0
 	}

@@ -19,7 +19,7 @@ const (
 
 // mallocKept: glibc keeps what was freed.
 func mallocKept(p *patient) *Finding {
-	kept := p.part(footprint.Malloc, footprint.PartFreeMalloc)
+	kept := p.Part(footprint.Malloc, footprint.PartFreeMalloc)
 	if kept == nil || !p.worth(kept.ResidentBytes) {
 		return nil
 	}
@@ -68,7 +68,7 @@ func mallocInUse(p *patient) *Finding {
 // mallocLarge: large chunks of malloc, which in a JVM are direct buffers most
 // of the time.
 func mallocLarge(p *patient) *Finding {
-	chunks := p.part(footprint.Malloc, footprint.PartLargeChunks)
+	chunks := p.Part(footprint.Malloc, footprint.PartLargeChunks)
 	if chunks == nil || chunks.ResidentBytes < max(largeBytes, p.RSSBytes/largeShare) {
 		return nil
 	}

@@ -50,16 +50,6 @@ func (p *patient) row(o footprint.Owner) footprint.Row {
 	return r
 }
 
-// part is a part of an owner's row by its id, nil without one.
-func (p *patient) part(o footprint.Owner, id string) *footprint.Child {
-	for _, c := range p.row(o).Children {
-		if c.ID == id {
-			return &c
-		}
-	}
-	return nil
-}
-
 // number is the value of a flag; false when this JVM lacks it, it is not known,
 // or it is so large that it means "no limit".
 func (p *patient) number(flag string) (int64, bool) {

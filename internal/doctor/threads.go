@@ -131,7 +131,7 @@ func threadsMany(p *patient) *Finding {
 
 // threadsDeep: some threads were deep in calls once, and keep the pages.
 func threadsDeep(p *patient) *Finding {
-	largest := p.part(footprint.ThreadStacks, footprint.PartLargestThreads)
+	largest := p.Part(footprint.ThreadStacks, footprint.PartLargestThreads)
 	if huge, _ := p.hugeStacks(); huge > 0 || largest == nil {
 		return nil
 	}

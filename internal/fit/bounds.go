@@ -1,7 +1,6 @@
 package fit
 
 import (
-	"slices"
 	"strconv"
 
 	"tare.dev/tare/internal/footprint"
@@ -117,12 +116,10 @@ const stackBytes = 512 << 10
 // boundStacks counts what of the largest stacks is beyond that size. The others
 // are smaller than the smallest of them.
 func boundStacks(l Ledger) int64 {
-	row := l.row(footprint.ThreadStacks)
-	i := slices.IndexFunc(row.Children, func(c footprint.Child) bool { return c.ID == footprint.PartLargestThreads })
-	if i < 0 {
+	row, largest := l.row(footprint.ThreadStacks), l.Footprint.Part(footprint.ThreadStacks, footprint.PartLargestThreads)
+	if largest == nil {
 		return row.ResidentBytes
 	}
-	largest := row.Children[i]
 	var n int64
 	for _, c := range largest.Children {
 		if c.ResidentBytes <= stackBytes {

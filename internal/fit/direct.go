@@ -15,10 +15,10 @@ const (
 	directFull = 0.8
 )
 
-// directBound is the bound of direct buffers where a lever sizes the heap: twice what they took as
+// directKept is the bound of direct buffers where a lever sizes the heap: twice what they took as
 // given, but no more than they could at the smallest limit that was enough. It is 0 where any
 // heap for what lives leaves them as much, or nothing is known of them.
-func (s *Search) directBound() int64 {
+func (s *Search) directKept() int64 {
 	var taken int64
 	for _, t := range s.found.Trials {
 		if t.Result != nil && t.Setup.empty() {

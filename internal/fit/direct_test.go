@@ -18,7 +18,7 @@ func withDirect(phase Phase, direct, heap int64, flags map[string]string) Trial 
 }
 
 // A smaller heap takes nothing from direct buffers, whose bound it would be.
-func TestDirectBound(t *testing.T) {
+func TestDirectKept(t *testing.T) {
 	collector := Levers[slices.IndexFunc(Levers, func(l Lever) bool { return l.ID == "collector" })]
 	none := withDirect(PhaseBaseline, 0, 512, nil)
 	none.Result.Peak = nil

@@ -292,7 +292,7 @@ const (
 	leastPressure, mostPressure = 0.002, 0.5
 	// usualSlope is that of the logarithm of the limit over the logarithm of the pressure until trials
 	// tell, negated: of four services on JDK 17 and 25 it was from 0.05 to 0.12, with 0.08 a limit
-	// 6 % smaller has twice the pressure (docs/results/peers-fresh.md). It counts as much as trials whose
+	// 6 % smaller has twice the pressure (docs/results/raw/peers.jsonl.gz). It counts as much as trials whose
 	// logarithms of limits have usualSpread as their sum of squares about the mean: two that
 	// are 11 % apart.
 	usualSlope, usualSpread = 0.08, 0.006

@@ -424,7 +424,7 @@ func (s *Search) sizes(l Ledger, lives float64) sizes {
 	if has := l.heap(); has > 0 && lives == firstHeap {
 		heap = min(heap, max(heapFor(live, 1.5), wholeMiB(share(has, 85))))
 	}
-	v := sizes{heap: heap, direct: s.directBound(), cpus: max(1, int(s.Facts.CPUs+0.999))}
+	v := sizes{heap: heap, direct: s.directKept(), cpus: max(1, int(s.Facts.CPUs+0.999))}
 	v.young, v.initial = youngFor(v.heap, live), s.initialHeap(live)
 	if l.Footprint != nil {
 		v.code = max(leastCode, wholeMiB(l.resident(footprint.CodeCache)*3/4))

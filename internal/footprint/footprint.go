@@ -241,17 +241,25 @@ type Footprint struct {
 	Warnings []string `json:"warnings"`
 }
 
+// Part is a part of an owner's row by its ID; nil without one.
+func (f *Footprint) Part(o Owner, id string) *Child {
+	r, _ := f.Row(o)
+	for i := range r.Children {
+		if r.Children[i].ID == id {
+			return &r.Children[i]
+		}
+	}
+	return nil
+}
+
 // DirectBytes is what direct buffers take, by the JVM's count; 0 where it does not tell, and
 // without a footprint.
 func (f *Footprint) DirectBytes() int64 {
 	if f == nil {
 		return 0
 	}
-	r, _ := f.Row(Malloc)
-	for _, c := range r.Children {
-		if c.ID == PartDirectBuffers {
-			return c.ResidentBytes
-		}
+	if direct := f.Part(Malloc, PartDirectBuffers); direct != nil {
+		return direct.ResidentBytes
 	}
 	return 0
 }
