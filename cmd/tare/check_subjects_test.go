@@ -224,6 +224,18 @@ growth:
 	}
 }
 
+// A JVM that cannot be asked for its objects: the bound is not known, and the reason is told.
+func TestCheckOfJVMThatIsNotAsked(t *testing.T) {
+	dir := repository(t)
+	file := filepath.Join(dir, budget.FileName)
+	replaceIn(t, file, "options: [-Xmx32m,", "options: [-Xmx32m, -Xrs, -XX:+DisableAttachMechanism,")
+	replaceIn(t, file, "needed: 250MiB # far above", "heap-live: 30MiB")
+	code, out, errs := tareRun(t, "check", "--budget", file)
+	if want := "8 of 8 runs have warnings, the first: what a full collection leaves is unknown: "; code != exitNotKnown || strings.Count(strings.Join(strings.Fields(out), " "), want) != 1 {
+		t.Errorf("%d, not once %q in\n%s%s", code, want, out, errs)
+	}
+}
+
 // A user who may make no control group is told what is measured all the same, and that is.
 func TestCheckWithoutRights(t *testing.T) {
 	tare := program(t)

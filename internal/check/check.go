@@ -139,14 +139,22 @@ func (c *Check) bounds(hasBase bool, accepted []budget.Acceptance) (out []budget
 const noisyShare = 0.1
 
 func (c *Check) warnings() []string {
-	busiest := 0.0
-	for _, r := range slices.Concat(c.head.Runs, c.base.Runs) {
+	var out []string
+	runs := slices.Concat(c.head.Runs, c.base.Runs)
+	busiest, lacking := 0.0, []Run(nil)
+	for _, r := range runs {
 		busiest = max(busiest, r.Others)
+		if len(r.Warnings) > 0 {
+			lacking = append(lacking, r)
+		}
 	}
-	if busiest < noisyShare {
-		return nil
+	if len(lacking) > 0 {
+		out = append(out, fmt.Sprintf("%d of %d runs have warnings, the first: %s", len(lacking), len(runs), strings.Join(lacking[0].Warnings, "; ")))
 	}
-	return []string{fmt.Sprintf("others used up to %.0f %% of the machine's processors during the runs: start takes longer, and compilers come later", 100*busiest)}
+	if busiest >= noisyShare {
+		out = append(out, fmt.Sprintf("others used up to %.0f %% of the machine's processors during the runs: start takes longer, and compilers come later", 100*busiest))
+	}
+	return out
 }
 
 // set makes the runs of one set: base and head in turn, and the order of each pair the

@@ -51,7 +51,7 @@ func (p Program) Once(ctx context.Context, side string) (Run, holdings, error) {
 	if !t.Passed() {
 		return Run{}, nil, &RunError{Side: side, Verdict: string(t.Verdict), Evidence: append(slices.Clone(t.Evidence), last(t.Log)...)}
 	}
-	run := Run{Time: begin, Took: t.Took, Others: t.Others, Values: Values{}}
+	run := Run{Time: begin, Took: t.Took, Others: t.Others, Values: Values{}, Warnings: t.Warnings}
 	for _, m := range budget.Measures() {
 		if v, ok := seen.Values[m.Lab]; ok && p.lacks(m) == "" {
 			run.Values[m.Name] = v

@@ -109,6 +109,8 @@ type Run struct {
 	JDK string `json:"jdk,omitempty"`
 	// Others is the share of the machine's processor time that went to others.
 	Others float64 `json:"others,omitempty"`
+	// Warnings are those of its trial: what could not be measured, and why.
+	Warnings []string `json:"warnings,omitempty"`
 }
 
 // values are those of all runs.

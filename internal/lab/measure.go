@@ -45,9 +45,11 @@ type observation struct {
 	nmt    map[string]int64 // committed bytes by category
 	// objects are those that a full collection left; nil where nobody asked.
 	objects *attach.Histogram
-	jmh     map[string]jmh.Estimate
-	found   *float64
-	limit   *float64 // what was found, where that is a limit
+	// noObjects is why there are none where somebody asked.
+	noObjects error
+	jmh       map[string]jmh.Estimate
+	found     *float64
+	limit     *float64 // what was found, where that is a limit
 }
 
 // The families of measures whose name goes on.

@@ -254,7 +254,7 @@ func (t *tester) once(ctx context.Context, names map[string]string, a *fit.Attem
 			o.nmt, _ = p.NativeMemory(ctx) // a JVM without it has no such measures
 		}
 		if asked, ok := p.(runner.Asked); ok && slices.Contains(t.lab.Experiment.Measure, reachableMeasure) {
-			o.objects, _ = asked.Objects(ctx) // nor has one that is not HotSpot
+			o.objects, o.noObjects = asked.Objects(ctx)
 		}
 		if t.inspect != nil {
 			t.inspect(ctx, p)
@@ -270,6 +270,9 @@ func (t *tester) once(ctx context.Context, names map[string]string, a *fit.Attem
 		return nil, err
 	}
 	o.end = o.trial.End
+	if o.noObjects != nil {
+		o.trial.Warnings = append(o.trial.Warnings, fmt.Sprintf("what a full collection leaves is unknown: %v", o.noObjects))
+	}
 	result.read(o)
 	return o, nil
 }
