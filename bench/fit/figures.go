@@ -27,6 +27,8 @@ type figures struct {
 	// unanswered are those without a limit, by what they said.
 	unanswered map[string]int
 	truth      truth
+	// again is what pages cost that were read again, in microseconds, by each trial that tells.
+	again []float64
 	// preferences are the figures of searches by what they prefer; none where they were not
 	// replayed.
 	preferences []figures
@@ -55,7 +57,7 @@ type truth struct {
 
 // figuresOf replays so many searches, of seeds from 1.
 func figuresOf(r *replayed, searches int) (figures, error) {
-	f := figures{cell: r.head.Cell, head: r.head, trials: len(r.trials), real: r.answers, unanswered: map[string]int{}, prefer: r.prefer}
+	f := figures{cell: r.head.Cell, head: r.head, trials: len(r.trials), real: r.answers, unanswered: map[string]int{}, prefer: r.prefer, again: r.againOf()}
 	for _, m := range r.trials {
 		if m.Result.Load != nil && !m.Result.Ended {
 			f.others = append(f.others, m.Result.Others)

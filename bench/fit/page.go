@@ -29,6 +29,7 @@ func pageOf(all []figures) string {
 	writeCost(&t, all)
 	writeNodes(&t, all)
 	writeTruth(&t, all)
+	writeAgain(&t, all)
 	writePreferences(&t, all)
 	writeParts(&t, all)
 	writeWorst(&t, all)

@@ -49,6 +49,7 @@ func (b *bench) text() string {
 	b.searchText(&t)
 	b.gridText(&t)
 	b.proofText(&t)
+	b.slopeText(&t)
 	b.conditions(&t)
 	return t.String()
 }

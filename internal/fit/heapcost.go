@@ -1,5 +1,11 @@
 package fit
 
+import (
+	"math"
+
+	"tare.dev/tare/internal/trial"
+)
+
 const (
 	// minHeap is the smallest heap that is tried.
 	minHeap = 6 * mib
@@ -94,16 +100,40 @@ func (c gcCost) faster(now, wanted float64, heap int64) int64 {
 }
 
 // heapPoints are the trials that tell of collections with the collector and
-// options of a setup, whatever the heap.
+// options of a setup, whatever the heap. Where the JVM has that collector by itself, those as
+// given tell what a heap costs that is smaller than all of these.
 func heapPoints(trials []Trial, like Setup) []heapPoint {
 	var out []heapPoint
-	rest := like.withoutHeap()
+	collector, rest := "", like.withoutHeap()
+	smallest := int64(math.MaxInt64)
 	for _, t := range trials {
 		if heap := t.Setup.heapBytes(); heap > 0 && t.enough() && t.Setup.withoutHeap().Same(rest) {
+			for _, p := range heapPointOf(t, heap) {
+				out, collector, smallest = append(out, p), collectorOf(t), min(smallest, p.heap)
+			}
+		}
+	}
+	if collector == "" {
+		return out
+	}
+	for _, t := range trials {
+		asGiven := t.Setup.empty() && t.ofTheLoad() && (t.Verdict == trial.Passed || t.Verdict == trial.TooSlow)
+		if !asGiven || collectorOf(t) != collector {
+			continue
+		}
+		if heap := ledgerOf(t, 0).flag("MaxHeapSize"); heap > 0 && heap < smallest {
 			out = append(out, heapPointOf(t, heap)...)
 		}
 	}
 	return out
+}
+
+// collectorOf is the collector of a trial's JVM, "" where that is not known.
+func collectorOf(t Trial) string {
+	if f := ledgerOf(t, 0).Footprint; f != nil && f.Heap != nil && f.Heap.CapacityBytes > 0 {
+		return f.Collector
+	}
+	return ""
 }
 
 // heapPointOf is what a trial that may have so much heap tells of collections; none where it

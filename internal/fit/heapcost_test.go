@@ -4,10 +4,12 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"tare.dev/tare/internal/footprint"
+	"tare.dev/tare/internal/load"
 	"tare.dev/tare/internal/trial"
 )
 
@@ -52,6 +54,79 @@ func TestHeapThatHasNotGrown(t *testing.T) {
 	tr.Result.Peak = nil
 	if p := heapPointOf(tr, 512*mib); len(p) != 1 || p[0].heap != 512*mib {
 		t.Errorf("without a footprint: %+v", p)
+	}
+}
+
+// A trial as given whose heap was too small for its collections tells more of a smaller heap
+// than the curve through one that was large; one whose heap was larger tells nothing new.
+func TestHeapPointsAsGiven(t *testing.T) {
+	serial := Setup{Options: []string{"-XX:+UseSerialGC", "-Xmx258m"}}
+	collecting := func(s Setup, collector string, heap, live int64, share float64) Trial {
+		f := &footprint.Footprint{Collector: collector, Heap: &footprint.Heap{CapacityBytes: heap}, Flags: map[string]string{"MaxHeapSize": strconv.FormatInt(heap, 10)}}
+		return Trial{Attempt{Setup: s, Phase: PhaseLever}, Outcome{Passed: true, Verdict: trial.Passed, LiveBytes: live, Result: &trial.Result{GCShare: &share, Peak: f}}}
+	}
+	own := collecting(serial, "Serial", 258*mib, 144*mib, 0.019)
+	small := collecting(Setup{}, "Serial", 146*mib, 76*mib, 0.146)
+	small.Passed, small.Verdict = false, trial.TooSlow
+	large := collecting(Setup{}, "Serial", 512*mib, 96*mib, 0.01)
+	other := collecting(Setup{}, "G1", 100*mib, 60*mib, 0.3)
+	points := heapPoints([]Trial{large, small, other, own}, serial)
+	if len(points) != 2 || points[1].heap != 146*mib {
+		t.Fatalf("%+v", points)
+	}
+	if heap, ok := tightHeap(points, 258*mib, nearly); !ok || heap < 180*mib || heap > 200*mib {
+		t.Errorf("%d MiB", heap/mib)
+	}
+	if points := heapPoints([]Trial{large, small}, serial); len(points) != 0 {
+		t.Errorf("without a trial of its own: %+v", points)
+	}
+}
+
+// A young collection leaves what became old and is dead: of trials that did the work, the least
+// tells what lives. One that did less may have had less alive.
+func TestLiveIsTheLeast(t *testing.T) {
+	left := func(phase Phase, live int64) Trial {
+		tr := costing(Setup{}, phase, 60)
+		tr.LiveBytes = live * mib
+		return tr
+	}
+	short := left(PhaseLever, 20)
+	short.Passed = false
+	short.Result.Load = &load.Result{OK: 300}
+	s := &Search{found: Found{Trials: []Trial{left(PhaseBaseline, 96), left(PhaseAsGiven, 76), left(PhaseLever, 144), left(PhaseLong, 50), short}}}
+	s.found.Baseline = s.found.Trials[0]
+	if got := s.live(point{at: s.found.Trials[2]}); got != 76*mib {
+		t.Errorf("%d MiB", got/mib)
+	}
+	s.found.Trials = nil
+	if got := s.live(point{at: Trial{Outcome: Outcome{HeapBytes: 30 * mib}}}); got != 30*mib {
+		t.Errorf("without a collection: %d MiB", got/mib)
+	}
+}
+
+// Options that are not sure to be slower leave a heap the speed that trials of the same options
+// differ by; options that are, do not.
+func TestSpeedThatAHeapKeeps(t *testing.T) {
+	one := Setup{Options: []string{"-XX:+UseSerialGC", "-Xmx100m"}}
+	for _, c := range []struct {
+		given, own []float64
+		low, high  float64
+	}{
+		{[]float64{60, 66, 56}, []float64{64}, nearly, nearly},
+		{[]float64{60, 60.2, 60.1}, []float64{70, 70.1, 69.9}, 0.97, 0.999},
+		{[]float64{60, 60.2, 60.1}, []float64{40}, KneeShare, KneeShare},
+	} {
+		s := &Search{}
+		for _, seconds := range c.given {
+			s.found.Trials = append(s.found.Trials, costing(Setup{}, PhaseBaseline, seconds))
+		}
+		for _, seconds := range c.own {
+			s.found.Trials = append(s.found.Trials, costing(one, PhaseLever, seconds))
+		}
+		s.found.Baseline, s.best = s.found.Trials[0], point{setup: one, at: s.found.Trials[len(c.given)]}
+		if got := s.keepSpeed(); got < c.low-1e-9 || got > c.high+1e-9 {
+			t.Errorf("%v beside %v: %.3f, want %.3f to %.3f", c.own, c.given, got, c.low, c.high)
+		}
 	}
 }
 

@@ -467,15 +467,17 @@ func (s *Search) scale(l Lever) int {
 // about 3 MiB of it.
 const leastCode = 6 * mib
 
-// live is the live set as it was seen last in a trial that tells: in the
-// smallest heap, which was collected most.
+// live is the live set: the least that a collection left in a trial which did the load's work.
+// What young collections leave holds what became old and is dead, so that each is an upper
+// bound. Where none tells it is the heap in use.
 func (s *Search) live(p point) int64 {
-	for _, t := range []Trial{p.at, s.given.at, s.found.Baseline} {
-		if t.LiveBytes > 0 {
-			return t.LiveBytes
+	live := p.at.LiveBytes
+	for _, t := range s.found.Trials {
+		if t.LiveBytes > 0 && t.ofTheLoad() && (t.Passed || s.didTheWork(t)) && (live == 0 || t.LiveBytes < live) {
+			live = t.LiveBytes
 		}
 	}
-	return p.at.HeapBytes
+	return cmp.Or(live, p.at.HeapBytes)
 }
 
 // tryLevers tries levers at the limit as given, and with a larger heap where
@@ -704,9 +706,14 @@ func (s *Search) heapTrial(lever Lever, setup Setup, heap int64) heapTrial {
 }
 
 // keepSpeed is the share of its speed that the best point should keep with a
-// smaller heap: KneeShare, or more where it is not much faster than the baseline.
+// smaller heap: KneeShare, or more where it is not much faster than the baseline. That it is
+// slower counts by as much as is sure: trials of the same options differ by more than a heap
+// costs.
 func (s *Search) keepSpeed() float64 {
 	faster := s.faster(s.best, point{at: s.found.Baseline})
+	if c := s.relativeCost(s.best.setup, Setup{}); c.CostLow > 0 {
+		faster = max(faster, min(1, 1/c.CostLow))
+	}
 	return min(0.999, max(KneeShare, nearly/max(faster, nearly)))
 }
 

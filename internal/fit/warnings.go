@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"tare.dev/tare/internal/trial"
 )
 
 // warnings collects what the trials could not measure, each once, and what
@@ -36,7 +38,7 @@ func warnings(f *Found) []string {
 	if slices.ContainsFunc(f.Confirmations, Trial.codeCacheFull) {
 		add("the code cache was full, and the JVM stopped to compile for a while: a larger -XX:ReservedCodeCacheSize helps")
 	}
-	for _, w := range growthWarnings(f.Confirmations) {
+	for _, w := range growthWarnings(f.Confirmations, f.Long) {
 		add(w)
 	}
 	for _, w := range []string{f.slowWarning(), f.unwarmed(), f.coldWarning(), f.directWarning()} {
@@ -53,8 +55,9 @@ func warnings(f *Found) []string {
 	return out
 }
 
-// growthWarnings tell of what grew steadily in half of the runs or more.
-func growthWarnings(runs []Trial) []string {
+// growthWarnings tell of what grew steadily in half of the runs or more, but for what came to
+// an end in the run of many times the load, where footprints could be taken.
+func growthWarnings(runs []Trial, long *Trial) []string {
 	seen := map[string][]int64{}
 	for _, t := range runs {
 		if t.Result == nil {
@@ -66,7 +69,8 @@ func growthWarnings(runs []Trial) []string {
 	}
 	var out []string
 	for _, of := range slices.Sorted(maps.Keys(seen)) {
-		if paces := seen[of]; 2*len(paces) >= len(runs) {
+		ended := long != nil && long.Passed && long.Result != nil && long.Result.WorstReclaimShare != nil && !slices.ContainsFunc(long.Result.Growth, func(g trial.Growth) bool { return g.Of == of })
+		if paces := seen[of]; 2*len(paces) >= len(runs) && !ended {
 			slices.Sort(paces)
 			out = append(out, fmt.Sprintf("%s grew steadily in %d of %d confirming runs, by %.1f MiB per second: a leak, or a warm-up that had not ended. "+
 				"A longer run needs more: try a longer --duration", of, len(paces), len(runs), float64(paces[len(paces)/2])/mib))

@@ -217,6 +217,15 @@ func (c PerfCounters) GCCount() int64 {
 	return sum
 }
 
+// OldGCCount is the number of collections of more than the young generation: those of all
+// collectors but the first, or of the only one.
+func (c PerfCounters) OldGCCount() int64 {
+	if len(c.Collectors) < 2 {
+		return c.GCCount()
+	}
+	return PerfCounters{Collectors: c.Collectors[1:]}.GCCount()
+}
+
 const (
 	perfMaxCollectors  = 8
 	perfMaxGenerations = 4

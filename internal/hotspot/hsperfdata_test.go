@@ -17,16 +17,16 @@ import (
 func TestParsePerfDataSamples(t *testing.T) {
 	tests := []struct {
 		file, version, policy string
-		gcs                   int64
+		gcs, old              int64
 		gcTime                time.Duration
 		usedAfterGC           int64
 	}{
-		{"jdk8-parallel.bin", "1.8.0_504", "ParScav:MSC", 5, 139740089, 7872088},
-		{"jdk17-g1.bin", "17.0.12", "GarbageFirst", 4, 60692395, 11139496},
-		{"jdk17-serial.bin", "17.0.15", "Copy:MSC", 19, 83107586, 14295280},
-		{"jdk25-g1.bin", "25.0.3", "GarbageFirst", 2, 50162132, 11254344},
-		{"jdk25-serial.bin", "", "Copy:MSC", 20, 98039082, 15035200},
-		{"jdk25-parallel.bin", "", "ParScav:MSC", 35, 158420970, 12833544},
+		{"jdk8-parallel.bin", "1.8.0_504", "ParScav:MSC", 5, 2, 139740089, 7872088},
+		{"jdk17-g1.bin", "17.0.12", "GarbageFirst", 4, 1, 60692395, 11139496},
+		{"jdk17-serial.bin", "17.0.15", "Copy:MSC", 19, 1, 83107586, 14295280},
+		{"jdk25-g1.bin", "25.0.3", "GarbageFirst", 2, 1, 50162132, 11254344},
+		{"jdk25-serial.bin", "", "Copy:MSC", 20, 1, 98039082, 15035200},
+		{"jdk25-parallel.bin", "", "ParScav:MSC", 35, 1, 158420970, 12833544},
 	}
 	for _, tt := range tests {
 		t.Run(tt.file, func(t *testing.T) {
@@ -36,6 +36,9 @@ func TestParsePerfDataSamples(t *testing.T) {
 			}
 			if !strings.HasPrefix(c.Policy, tt.policy) && c.Policy != "" {
 				t.Errorf("policy %q, want %q", c.Policy, tt.policy)
+			}
+			if old := c.OldGCCount(); old != tt.old {
+				t.Errorf("%d of %d collections were of more than the young generation, want %d", old, c.GCCount(), tt.old)
 			}
 			if c.GCCount() != tt.gcs || c.GCTime() != tt.gcTime {
 				t.Errorf("%d collections in %d ns, want %d in %d", c.GCCount(), c.GCTime(), tt.gcs, tt.gcTime)

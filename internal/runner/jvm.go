@@ -45,7 +45,7 @@ func (j *jvm) Counters(ctx context.Context) (Counters, error) {
 		return Counters{}, fmt.Errorf("%w: %w", ErrNoCounters, err)
 	}
 	c := p.Counters()
-	return Counters{HeapUsed: c.HeapUsed, UsedAfterGC: c.UsedAfterGC, GCTime: c.GCTime(), GCCount: c.GCCount(), AwaitsHeap: c.AwaitsHeap()}, nil
+	return Counters{HeapUsed: c.HeapUsed, UsedAfterGC: c.UsedAfterGC, GCTime: c.GCTime(), GCCount: c.GCCount(), OldGCCount: c.OldGCCount(), AwaitsHeap: c.AwaitsHeap()}, nil
 }
 
 // perfData reads the performance data, of a file or else of memory; j.mu is held.

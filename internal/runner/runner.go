@@ -109,9 +109,10 @@ type Counters struct {
 	// what the last collection left of it, 0 before the first.
 	HeapUsed, UsedAfterGC int64
 	// GCTime is for how long collections stopped the application, GCCount is
-	// their number, both since the JVM's start.
-	GCTime  time.Duration
-	GCCount int64
+	// their number, both since the JVM's start. OldGCCount are those of more than the young
+	// generation: only they free what has become old.
+	GCTime              time.Duration
+	GCCount, OldGCCount int64
 	// AwaitsHeap says that at this moment threads wait for a concurrent collector
 	// (hotspot.PerfCounters).
 	AwaitsHeap bool

@@ -62,10 +62,12 @@ type sampler struct {
 	weighErr         error
 	nextTime         time.Time // no footprint before
 	// trend has points of the load so far, about trendStep apart; 0 is no trend.
-	// trendLive is the least that a collection left since the last of them.
+	// trendLive is the least that a collection left since the last of them, and trendOld
+	// says that one was of more than the young generation.
 	trend     []trendPoint
 	trendStep time.Duration
 	trendLive int64
+	trendOld  bool
 
 	// paced is the sum of paces (runner.Host.Pace) since mark, and paces their number.
 	// paceless says that the machine could not tell one: then the others are chance.
@@ -125,6 +127,7 @@ func (s *sampler) sample(ctx context.Context) {
 		s.heap = max(s.heap, gc.HeapUsed)
 		if live := gc.UsedAfterGC; live > 0 {
 			s.live, s.trendLive = least(s.live, live), least(s.trendLive, live)
+			s.trendOld = s.trendOld || was.gc != nil && gc.OldGCCount > was.gc.OldGCCount
 		}
 	}
 	now := time.Now()
@@ -184,8 +187,11 @@ func (s *sampler) takeFootprint(ctx context.Context, due bool) {
 // addTrend adds a footprint to the trend. Where the load takes longer than expected,
 // the points become fewer and further apart.
 func (s *sampler) addTrend(f *footprint.Footprint, at time.Time) {
+	if !s.trendOld {
+		s.trendLive = 0 // what young collections leave grows with what became old and is dead
+	}
 	s.trend = append(s.trend, newTrendPoint(f, at, s.trendLive, s.last))
-	s.trendLive = 0
+	s.trendLive, s.trendOld = 0, false
 	if len(s.trend) > mostTrend {
 		s.trend = everySecond(s.trend)
 		s.trendStep *= 2
@@ -262,7 +268,7 @@ func (s *sampler) begin(ctx context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.readTimes(ctx)
-	s.mark, s.markTimes, s.live, s.trendLive, s.paced, s.paces, s.paceless = s.last, s.times, 0, 0, 0, 0, false
+	s.mark, s.markTimes, s.live, s.trendLive, s.trendOld, s.paced, s.paces, s.paceless = s.last, s.times, 0, 0, false, 0, 0, false
 	s.markBusy = s.busy(ctx)
 }
 

@@ -44,7 +44,7 @@ type trendPoint struct {
 	rows map[footprint.Owner]int64
 	rss  int64
 	// live is the least that a collection left since the point before; 0
-	// without one.
+	// without one of more than the young generation.
 	live int64
 	// read is the last reading of the group before.
 	read reading

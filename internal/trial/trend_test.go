@@ -38,7 +38,7 @@ func TestTrendOfALoadOfUnknownLength(t *testing.T) {
 		if n := len(s.trend); n > 0 && at.Sub(s.trend[n-1].at) < s.trendStep {
 			continue
 		}
-		s.trendLive = int64(1000 - i)
+		s.trendLive, s.trendOld = int64(1000-i), true
 		s.addTrend(&footprint.Footprint{RSSBytes: int64(i)}, at)
 	}
 	if len(s.trend) <= trendSteps || len(s.trend) > mostTrend {
@@ -49,7 +49,11 @@ func TestTrendOfALoadOfUnknownLength(t *testing.T) {
 			t.Errorf("%s after the point before, with steps of %s; %d alive at %d", step, s.trendStep, p.live, p.rss)
 		}
 	}
+	s.trendLive = 960 // of a young collection: it says nothing of what lives
 	s.addTrend(&footprint.Footprint{RSSBytes: 40}, start.Add(40*time.Second))
+	if p := s.trend[len(s.trend)-1]; p.live != 0 {
+		t.Errorf("%d alive after young collections alone", p.live)
+	}
 	got := evenly(s.trend)
 	if len(got) != trendSteps+1 || got[0].rss != 0 || got[trendSteps].rss != 40 {
 		t.Fatalf("%+v", got)
