@@ -80,6 +80,6 @@ func (b *bench) slopeText(t *strings.Builder) {
 	if len(lines) == 0 {
 		return
 	}
-	fmt.Fprintf(t, "\n## How fast waiting rises\n\nThe share of the time that waiting for memory took of fresh runs, by their limit in MiB: the geometric mean, and how many runs it is of. The slope is that of the logarithm of the limit over the logarithm of the share, negated: with 0.08 a limit that is 6 %% smaller has twice the waiting. "+
+	fmt.Fprintf(t, "\n## How fast waiting rises\n\nThe share of the time that waiting for memory took of fresh runs, by their limit in MiB: the geometric mean, and how many runs it is of. The slope is that of the logarithm of the limit over the logarithm of the share, negated: with 0.08 a limit that is 6 %% smaller has twice the waiting. Applications whose runs were made before the share was noted are left out. "+
 		"`tare fit` takes one for granted until its own trials tell (internal/fit/need.go). Over all: %s.\n\n| application | shape | waiting at a limit | slope |\n|---|---|---|---:|\n%s", results.Spread(slopes, "%.3f"), strings.Join(lines, ""))
 }

@@ -51,9 +51,12 @@ type HeapCurve struct {
 	// Setup is what the trials have in common, without the heap.
 	Setup  Setup
 	Points []HeapPoint // by heap
+	// Swept says that its trials were made for it. Those of a search are minutes apart, and
+	// the machine's own pace differs by more than a heap costs.
+	Swept bool
 	// KneeBytes is the heap below which speed falls under KneeShare of the
 	// fastest, between two measured heaps by their straight line; 0 where it
-	// does not fall so far.
+	// does not fall so far, or the curve was not swept.
 	KneeBytes int64
 }
 
@@ -155,7 +158,7 @@ func (c *HeapCurve) keepSweep() {
 			points = append(points, p)
 		}
 	}
-	if len(points) > 1 {
+	if c.Swept = len(points) > 1; c.Swept {
 		c.Points = points
 	}
 }
@@ -167,6 +170,9 @@ func (c *HeapCurve) finish() {
 		p := &c.Points[i]
 		p.Median, p.Slowest, p.Fastest = Median(p.Trials), slices.MinFunc(p.Trials, slower), slices.MaxFunc(p.Trials, slower)
 		fastest = max(fastest, p.Median.Speed())
+	}
+	if !c.Swept {
+		return
 	}
 	bar := KneeShare * fastest
 	for i := len(c.Points) - 2; i >= 0; i-- {
@@ -201,7 +207,7 @@ func heapWarning(r *Result) []string {
 		return nil
 	}
 	c, how := NewHeapCurve(r.Trials, r.Config.Command.With()), "knee of the curve"
-	if c == nil {
+	if c == nil || !c.Swept {
 		cost, ok := fitGCCost(heapPoints(r.Trials, r.Setup))
 		if !ok {
 			return nil

@@ -82,6 +82,13 @@ func TestHeapCurve(t *testing.T) {
 	if flat == nil || flat.KneeBytes != 0 || flat.NearKnee(mib) {
 		t.Errorf("%+v", flat)
 	}
+	searched := slices.Clone(trials)
+	for i := range searched {
+		searched[i].Phase = PhaseLever
+	}
+	if c := NewHeapCurve(searched, nil); c == nil || c.Swept || c.KneeBytes != 0 {
+		t.Errorf("a knee by trials that the search made: %+v", c)
+	}
 	r := &Result{Found: Found{Trials: trials, LimitBytes: 100 * mib, Setup: Setup{Options: []string{heap(40)}}}, Config: Record{Command: jvmopts.Command{Java: "java"}}}
 	if w := heapWarning(r); len(w) != 1 || !strings.Contains(w[0], "heap of 40 MiB is near the knee of the curve, about 38 MiB") {
 		t.Errorf("%q", w)

@@ -148,6 +148,9 @@ func heapPlot(r *fit.Result, curve *fit.HeapCurve) document.Figure {
 	c := plot.Chart{Title: "Heap against speed", Desc: "Speed over the size of the Java heap, all other options alike.",
 		X: plot.Axis{Label: "Java heap (-Xmx), MiB", Unit: " MiB"}, Y: plot.Axis{Label: m.axis, Unit: m.unit}, Series: []plot.Series{line, dots, recommended}}
 	text := "Speed over the size of the Java heap, all other options alike. No cliff: the smallest heap that was tried is about as fast as the largest."
+	if !curve.Swept {
+		text = "Speed over the size of the Java heap, all other options alike, by trials of the search: the machine's own pace is in it. --heap-curve measures the curve."
+	}
 	if curve.KneeBytes > 0 {
 		c.Rules = []plot.Rule{{At: mibs(curve.KneeBytes), Vertical: true, Label: fmt.Sprintf("knee, %.0f MiB", mibs(curve.KneeBytes)), Tone: plot.Bad}}
 		text = fmt.Sprintf("Speed over the size of the Java heap, all other options alike. Below about %.0f MiB it falls under %.0f %% of the fastest: the collector takes the time.",
