@@ -60,24 +60,28 @@ func TestHeapThatHasNotGrown(t *testing.T) {
 // A trial as given whose heap was too small for its collections tells more of a smaller heap
 // than the curve through one that was large; one whose heap was larger tells nothing new.
 func TestHeapPointsAsGiven(t *testing.T) {
-	serial := Setup{Options: []string{"-XX:+UseSerialGC", "-Xmx258m"}}
+	sized := Setup{Options: []string{"-XX:+UseSerialGC", "-Xmx258m"}}
 	collecting := func(s Setup, collector string, heap, live int64, share float64) Trial {
 		f := &footprint.Footprint{Collector: collector, Heap: &footprint.Heap{CapacityBytes: heap}, Flags: map[string]string{"MaxHeapSize": strconv.FormatInt(heap, 10)}}
 		return Trial{Attempt{Setup: s, Phase: PhaseLever}, Outcome{Passed: true, Verdict: trial.Passed, LiveBytes: live, Result: &trial.Result{GCShare: &share, Peak: f}}}
 	}
-	own := collecting(serial, "Serial", 258*mib, 144*mib, 0.019)
-	small := collecting(Setup{}, "Serial", 146*mib, 76*mib, 0.146)
+	own := collecting(sized, serial, 258*mib, 144*mib, 0.019)
+	small := collecting(Setup{}, serial, 146*mib, 76*mib, 0.146)
 	small.Passed, small.Verdict = false, trial.TooSlow
-	large := collecting(Setup{}, "Serial", 512*mib, 96*mib, 0.01)
+	large := collecting(Setup{}, serial, 512*mib, 96*mib, 0.01)
 	other := collecting(Setup{}, "G1", 100*mib, 60*mib, 0.3)
-	points := heapPoints([]Trial{large, small, other, own}, serial)
+	points := heapPoints([]Trial{large, small, other, own}, sized)
 	if len(points) != 2 || points[1].heap != 146*mib {
 		t.Fatalf("%+v", points)
 	}
 	if heap, ok := tightHeap(points, 258*mib, nearly); !ok || heap < 180*mib || heap > 200*mib {
 		t.Errorf("%d MiB", heap/mib)
 	}
-	if points := heapPoints([]Trial{large, small}, serial); len(points) != 0 {
+	s := &Search{Spare: 0.1, found: Found{Trials: []Trial{large, small, other, own}, Baseline: large}}
+	if got := s.tooSmallAsGiven(); got != 146*mib {
+		t.Errorf("collections took too much of %d MiB", got/mib)
+	}
+	if points := heapPoints([]Trial{large, small}, sized); len(points) != 0 {
 		t.Errorf("without a trial of its own: %+v", points)
 	}
 }

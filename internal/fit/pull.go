@@ -424,6 +424,7 @@ func (s *Search) sizes(l Ledger, lives float64) sizes {
 	if has := l.heap(); has > 0 && lives == firstHeap {
 		heap = min(heap, max(heapFor(live, 1.5), wholeMiB(share(has, 85))))
 	}
+	heap = max(heap, wholeMiB(s.tooSmallAsGiven()*5/4))
 	v := sizes{heap: heap, direct: s.directKept(), cpus: max(1, int(s.Facts.CPUs+0.999))}
 	v.young, v.initial = youngFor(v.heap, live), s.initialHeap(live)
 	if l.Footprint != nil {
@@ -431,6 +432,21 @@ func (s *Search) sizes(l Ledger, lives float64) sizes {
 	}
 	return v
 }
+
+// tooSmallAsGiven is the largest heap in which collections took too much of a trial as given,
+// where the JVM has by itself the collector that levers choose; 0 without one.
+func (s *Search) tooSmallAsGiven() int64 {
+	most := int64(0)
+	for _, t := range s.found.Trials {
+		if t.Setup.empty() && t.ofTheLoad() && collectorOf(t) == serial && s.heapTooSmall(t) {
+			most = max(most, ledgerOf(t, 0).flag("MaxHeapSize"))
+		}
+	}
+	return most
+}
+
+// serial is the collector that levers choose, as footprints name it.
+const serial = "Serial"
 
 // initialHeap is the heap to begin with where that must not go by the limit: what
 // lives, in which the JVM's own objects are, or what HotSpot has at least.
