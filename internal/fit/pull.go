@@ -652,6 +652,10 @@ func names(added []LeverResult) string {
 
 func mibText(bytes int64) string { return fmt.Sprintf("%.1f MiB", float64(bytes)/mib) }
 
+// leastTighter is the share of what is needed that a tighter heap must save to be worth a
+// trial: limits are not found to less.
+const leastTighter = 0.02
+
 // nearly is the share of the baseline's speed that a heap is chosen for: an
 // objective of 0.9 then leaves room for chance.
 const nearly = 0.93
@@ -746,7 +750,7 @@ func (s *Search) nextHeap(tooSmall int64) (int64, string) {
 		return 0, "the heap is not sized: the collector's lever was not kept"
 	case !ok:
 		return 0, "no trial told of collections"
-	case has-heap < mib:
+	case has-heap < max(mib, int64(leastTighter*float64(s.predict(s.best.at)))):
 		return 0, fmt.Sprintf("by the curve of collections %d MiB is right for %d MiB alive", has/mib, s.live(s.best)/mib)
 	case s.room() <= reserve:
 		return 0, noTrialLeft
