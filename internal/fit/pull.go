@@ -652,9 +652,14 @@ func names(added []LeverResult) string {
 
 func mibText(bytes int64) string { return fmt.Sprintf("%.1f MiB", float64(bytes)/mib) }
 
-// leastTighter is the share of what is needed that a tighter heap must save to be worth a
-// trial: limits are not found to less.
-const leastTighter = 0.02
+// leastTighter is what a tighter heap must save to be worth a trial: where one was found
+// already, a part of what is needed that limits are not found to.
+func (s *Search) leastTighter() int64 {
+	if !slices.ContainsFunc(s.best.levers, func(r LeverResult) bool { return r.Lever.ByCurve }) {
+		return mib
+	}
+	return max(mib, share(s.predict(s.best.at), 2))
+}
 
 // nearly is the share of the baseline's speed that a heap is chosen for: an
 // objective of 0.9 then leaves room for chance.
@@ -750,7 +755,7 @@ func (s *Search) nextHeap(tooSmall int64) (int64, string) {
 		return 0, "the heap is not sized: the collector's lever was not kept"
 	case !ok:
 		return 0, "no trial told of collections"
-	case has-heap < max(mib, int64(leastTighter*float64(s.predict(s.best.at)))):
+	case has-heap < s.leastTighter():
 		return 0, fmt.Sprintf("by the curve of collections %d MiB is right for %d MiB alive", has/mib, s.live(s.best)/mib)
 	case s.room() <= reserve:
 		return 0, noTrialLeft
