@@ -27,7 +27,7 @@ import (
 //     what it needed is moved by that. Up to sizesApart that is no model.
 //   - A setup of no recorded kind is answered by the kind that differs in fewest words.
 //   - Between limits the nearer is drawn more often, by the straight line. That is no
-//     model up to limitsApart, nor where both sides did alike.
+//     model up to limitsApart, nor where both sides failed, or had room.
 //   - Beyond the recorded limits the outermost answer: a model unless those below failed,
 //     or those above have a heap of a fixed size.
 //   - With a heap of a fixed size, a trial that passed answers for all limits down to its
@@ -258,7 +258,7 @@ func (r *replayed) poolOf(s fit.Setup, limit int64) pool {
 		p.modelled = p.modelled || float64(limit-low) > limitsApart*float64(limit) && !(fixed && all1(p.below, candidate.enough))
 	case high > low:
 		p.share = float64(limit-low) / float64(high-low)
-		alike := all1(p.below, failed) && all1(p.above, failed) || all1(p.below, candidate.enough) && all1(p.above, candidate.enough)
+		alike := all1(p.below, failed) && all1(p.above, failed) || all1(p.below, candidate.roomy) && all1(p.above, candidate.roomy)
 		p.modelled = p.modelled || float64(high-low) > limitsApart*float64(limit) && !alike
 	default:
 		p.share = float64(len(p.above)) / float64(p.size())
@@ -272,6 +272,9 @@ func all1(of []candidate, holds func(candidate) bool) bool {
 
 // enough says that memory did not fail the trial.
 func (c candidate) enough() bool { return !failedByMemory(c.Result) }
+
+// roomy says that memory had no part in how a trial went.
+func (c candidate) roomy() bool { return c.enough() && c.Result.RefaultBytes < mib }
 
 func failed(c candidate) bool { return failedByMemory(c.Result) }
 
