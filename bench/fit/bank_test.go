@@ -365,7 +365,7 @@ func TestPreferencesOnBank(t *testing.T) {
 		cost := map[fit.Prefer]float64{}
 		for _, prefer := range fit.Preferences {
 			t.Run(filepath.Base(bank)+"/"+string(prefer), func(t *testing.T) {
-				const searches, leastCounted = 150, 40 // the banks are of searches that prefer memory
+				const searches, leastCounted = 250, 40 // the banks are of searches that prefer memory
 				r := openBankOf(t, bank)
 				r.prefer = prefer
 				f, err := figuresOf(r, searches)

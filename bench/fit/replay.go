@@ -273,8 +273,18 @@ func all1(of []candidate, holds func(candidate) bool) bool {
 // enough says that memory did not fail the trial.
 func (c candidate) enough() bool { return !failedByMemory(c.Result) }
 
+// roomyPace is the pace at which a trial with room may read pages again, in shares of its limit
+// per second.
+const roomyPace = 0.02
+
 // roomy says that memory had no part in how a trial went.
-func (c candidate) roomy() bool { return c.enough() && c.Result.RefaultBytes < mib }
+func (c candidate) roomy() bool {
+	seconds := 1.0
+	if c.Result.Load != nil {
+		seconds = max(seconds, c.Result.Load.Elapsed.Seconds())
+	}
+	return c.enough() && float64(c.Result.RefaultBytes) < roomyPace*seconds*float64(c.LimitBytes)
+}
 
 func failed(c candidate) bool { return failedByMemory(c.Result) }
 

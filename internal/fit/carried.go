@@ -150,7 +150,7 @@ func (s *Search) surelyNoLarger(a, b point) bool {
 func (s *Search) meanNeed(p point) (mean, trials float64) {
 	samples := s.samples(p.setup)
 	if p.setup.empty() || !s.fixesHeap(p.setup) || len(samples) == 0 {
-		return float64(s.predict(p.at)), 1
+		return float64(s.limitOf(p.at)), 1
 	}
 	return meanOf(samples, p.setup) + float64(s.growthOf(p.setup)), float64(len(samples))
 }
@@ -159,13 +159,13 @@ func (s *Search) meanNeed(p point) (mean, trials float64) {
 // smallest limit that passed.
 func (s *Search) boundedNeed(p point) (mean, bound int64) {
 	if p.setup.empty() {
-		return s.predict(p.at), p.limit()
+		return s.limitOf(p.at), p.limit()
 	}
 	if n, known := s.needOf(p.setup); known && s.fixesHeap(p.setup) {
 		return n.MeanBytes, n.BoundBytes
 	}
 	deviation, freedom, _ := s.needDeviation()
-	mean = s.predict(p.at)
+	mean = s.limitOf(p.at)
 	return mean, boundOf(float64(mean), 1, freedom, deviation)
 }
 

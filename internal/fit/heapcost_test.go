@@ -214,3 +214,27 @@ func TestFlagsOfTheJVMDecide(t *testing.T) {
 		}
 	}
 }
+
+// Where a smaller limit as given was too small for its heap's collections, options that let the
+// heap follow the limit need the smallest limit as given, however little was resident there.
+func TestHeapThatFollowsTheLimitNeedsIt(t *testing.T) {
+	share := func(v float64) *trial.Result { return &trial.Result{GCShare: &v} }
+	given := Trial{Attempt{Phase: PhaseAsGiven, LimitBytes: 594 * mib}, Outcome{Passed: true, Verdict: trial.Passed, NeededBytes: 285 * mib, Result: share(0.05)}}
+	lacked := Trial{Attempt{Phase: PhaseAsGiven, LimitBytes: 493 * mib}, Outcome{Verdict: trial.TooSlow, NeededBytes: 255 * mib, Result: share(0.43)}}
+	base := Trial{Attempt{Phase: PhaseBaseline, LimitBytes: 2048 * mib}, Outcome{Passed: true, Verdict: trial.Passed, NeededBytes: 650 * mib, Result: share(0.01)}}
+	s := &Search{Spare: 0.1, found: Found{Baseline: base, Trials: []Trial{base, given, lacked}}, given: point{at: given}}
+	follows := Trial{Attempt{Setup: Setup{Options: []string{"-XX:+UseCompactObjectHeaders"}}, LimitBytes: 654 * mib}, Outcome{NeededBytes: 270 * mib}}
+	sized := Trial{Attempt{Setup: Setup{Options: []string{"-Xmx200m"}}, LimitBytes: 654 * mib}, Outcome{NeededBytes: 400 * mib}}
+	for _, c := range []struct {
+		trial Trial
+		want  int64
+	}{{given, 594}, {follows, 594}, {sized, 400}, {lacked, 493}} {
+		if got := s.limitOf(c.trial); got != c.want*mib {
+			t.Errorf("%v at %d MiB: %d MiB, want %d", c.trial.Setup.Options, c.trial.LimitBytes/mib, got/mib, c.want)
+		}
+	}
+	s.found.Trials[2].Verdict = trial.Stalled
+	if got := s.limitOf(given); got != 285*mib {
+		t.Errorf("without one whose collections took too much: %d MiB", got/mib)
+	}
+}

@@ -50,6 +50,24 @@ func (s *Search) predict(t Trial) int64 {
 	return min(t.LimitBytes, wholeMiB(t.NeededBytes+s.cacheNeed(t)))
 }
 
+// limitOf is predict, by which options are compared. Where the heap follows the limit, and one
+// as given was too small for collections, it is no less than the smallest limit as given: with
+// less the heap is too small again.
+func (s *Search) limitOf(t Trial) int64 {
+	n := s.predict(t)
+	if !s.fixesHeap(t.Setup) && s.lackedHeap() {
+		n = min(t.LimitBytes, max(n, s.given.limit()))
+	}
+	return n
+}
+
+// lackedHeap says that below the smallest limit as given the heap was too small for collections.
+func (s *Search) lackedHeap() bool {
+	return slices.ContainsFunc(s.found.Trials, func(t Trial) bool {
+		return t.Phase == PhaseAsGiven && t.LimitBytes < s.given.limit() && s.heapTooSmall(t)
+	})
+}
+
 // cacheNeed is the page cache that an application cannot do without: what a
 // squeeze left, and room for what is read at once when it starts anew. Without a
 // squeeze it is what an earlier search found, or as large a share as that of the

@@ -582,7 +582,7 @@ func (s *Search) unfit(t Trial) string {
 func (s *Search) needed(t Trial, p point) (before, after int64) {
 	best := p.at
 	if t.Setup.heapBytes() == 0 || !best.Setup.withoutHeap().Same(t.Setup.withoutHeap()) {
-		return s.predict(best), s.predict(t)
+		return s.limitOf(best), s.limitOf(t)
 	}
 	cache := (s.cacheNeed(best) + s.cacheNeed(t)) / 2
 	before = best.NeededBytes + best.heapUntouched() + cache
@@ -652,13 +652,13 @@ func names(added []LeverResult) string {
 
 func mibText(bytes int64) string { return fmt.Sprintf("%.1f MiB", float64(bytes)/mib) }
 
-// leastTighter is what a tighter heap must save to be worth a trial: where one was found
-// already, a part of what is needed that limits are not found to.
+// leastTighter is what a tighter heap must save to be worth a trial, in whole MiB: where one
+// was found already, as much of what is needed as limits are found to.
 func (s *Search) leastTighter() int64 {
 	if !slices.ContainsFunc(s.best.levers, func(r LeverResult) bool { return r.Lever.ByCurve }) {
 		return mib
 	}
-	return max(mib, share(s.predict(s.best.at), 2))
+	return max(mib, share(s.predict(s.best.at), 3)/mib*mib)
 }
 
 // nearly is the share of the baseline's speed that a heap is chosen for: an
