@@ -5,17 +5,14 @@ import (
 	"strings"
 	"time"
 
+	"tare.dev/tare/internal/fit"
 	"tare.dev/tare/internal/testkit/results"
 )
 
-const (
-	// pageBytes is a page as the kernel counts those that are read again.
-	pageBytes = 4096
-	// toldAgain is the processor time for a page at which those that a trial read again would
-	// have taken all that its load did: with fewer pages the difference of two runs is as large
-	// as what the pages cost.
-	toldAgain = 100 * time.Microsecond
-)
+// toldAgain is the processor time for a page at which those that a trial read again would
+// have taken all that its load did: with fewer pages the difference of two runs is as large
+// as what the pages cost.
+const toldAgain = 100 * time.Microsecond
 
 // againOf is what pages cost that were read again, in microseconds of a processor each: what
 // the work of a trial cost more than on the mean of those like it that read none again, at the
@@ -29,7 +26,7 @@ func (r *replayed) againOf() (micros []float64) {
 			}
 		}
 		for _, t := range k.trials {
-			pages := float64(t.Result.RefaultBytes) / pageBytes
+			pages := float64(t.Result.RefaultBytes) / fit.PageBytes
 			cost, told := t.paced()
 			if with == 0 || !told || pages*toldAgain.Seconds() < t.Result.LoadCPUTime.Seconds() {
 				continue
@@ -52,7 +49,7 @@ func (t recorded) paced() (seconds float64, told bool) {
 // writeAgain tells what pages cost that were read again.
 func writeAgain(t *strings.Builder, all []figures) {
 	fmt.Fprintf(t, "## What a page that is read again costs\n\nMicroseconds of a processor for each page of 4 KiB that was read again after it had been dropped: what the work cost more than in trials of the same options that read none again, over the pages; median (least … most). "+
-		"It is of trials that read so many again that at %d µs each they would have taken all of the processor time. Of a limit `tare fit` believes no more than 150 µs a page (internal/fit/limitcost.go).\n\n| cell | trials | µs of a page |\n|---|---:|---|\n", toldAgain.Microseconds())
+		"It is of trials that read so many again that at %d µs each they would have taken all of the processor time. Of a limit `tare fit` believes no more than %d µs a page (internal/fit/limitcost.go).\n\n| cell | trials | µs of a page |\n|---|---:|---|\n", toldAgain.Microseconds(), fit.DearestPage.Microseconds())
 	for _, f := range all {
 		fmt.Fprintf(t, "| %s | %d | %s |\n", f.cell, len(f.again), results.Spread(f.again, "%.0f"))
 	}

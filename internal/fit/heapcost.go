@@ -117,15 +117,21 @@ func heapPoints(trials []Trial, like Setup) []heapPoint {
 		return out
 	}
 	for _, t := range trials {
-		asGiven := t.Setup.empty() && t.ofTheLoad() && (t.Verdict == trial.Passed || t.Verdict == trial.TooSlow)
-		if !asGiven || collectorOf(t) != collector {
-			continue
-		}
-		if heap := ledgerOf(t, 0).flag("MaxHeapSize"); heap > 0 && heap < smallest {
+		told := t.Verdict == trial.Passed || t.Verdict == trial.TooSlow
+		if heap := t.heapAsGiven(collector); told && heap > 0 && heap < smallest {
 			out = append(out, heapPointOf(t, heap)...)
 		}
 	}
 	return out
+}
+
+// heapAsGiven is how large the heap of a trial as given may become where its JVM has this
+// collector; else 0.
+func (t Trial) heapAsGiven(collector string) int64 {
+	if !t.Setup.empty() || !t.ofTheLoad() || collectorOf(t) != collector {
+		return 0
+	}
+	return ledgerOf(t, 0).flag("MaxHeapSize")
 }
 
 // collectorOf is the collector of a trial's JVM, "" where that is not known.

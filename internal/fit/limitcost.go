@@ -13,18 +13,19 @@ import (
 // page comes back for that.
 
 const (
-	// dearestPage is the most processor time that a page of pageBytes has cost which was read
+	// DearestPage is the most processor time that a page of PageBytes has cost which was read
 	// again, with all that came of it: of the trials of three services it was 5 to 30 µs in most
 	// and about 100 µs at most.
-	dearestPage = 150 * time.Microsecond
-	pageBytes   = 4096
+	DearestPage = 150 * time.Microsecond
+	// PageBytes is a page as the kernel counts those that are read again.
+	PageBytes = 4096
 )
 
 // readAgain is the share of its processor time that a trial can owe to pages which were read
 // again, at most.
 func (t Trial) readAgain() float64 {
-	pages := float64(t.Result.RefaultBytes) / pageBytes
-	return min(1, pages*dearestPage.Seconds()/t.Result.LoadCPUTime.Seconds())
+	pages := float64(t.Result.RefaultBytes) / PageBytes
+	return min(1, pages*DearestPage.Seconds()/t.Result.LoadCPUTime.Seconds())
 }
 
 // atLimit is the word that a trial's setup adds in the regression of costs where it looks

@@ -438,8 +438,8 @@ func (s *Search) sizes(l Ledger, lives float64) sizes {
 func (s *Search) tooSmallAsGiven() int64 {
 	most := int64(0)
 	for _, t := range s.found.Trials {
-		if t.Setup.empty() && t.ofTheLoad() && collectorOf(t) == serial && s.heapTooSmall(t) {
-			most = max(most, ledgerOf(t, 0).flag("MaxHeapSize"))
+		if s.heapTooSmall(t) {
+			most = max(most, t.heapAsGiven(serial))
 		}
 	}
 	return most

@@ -69,14 +69,22 @@ func growthWarnings(runs []Trial, long *Trial) []string {
 	}
 	var out []string
 	for _, of := range slices.Sorted(maps.Keys(seen)) {
-		ended := long != nil && long.Passed && long.Result != nil && long.Result.WorstReclaimShare != nil && !slices.ContainsFunc(long.Result.Growth, func(g trial.Growth) bool { return g.Of == of })
-		if paces := seen[of]; 2*len(paces) >= len(runs) && !ended {
+		if paces := seen[of]; 2*len(paces) >= len(runs) && !endedIn(long, of) {
 			slices.Sort(paces)
 			out = append(out, fmt.Sprintf("%s grew steadily in %d of %d confirming runs, by %.1f MiB per second: a leak, or a warm-up that had not ended. "+
 				"A longer run needs more: try a longer --duration", of, len(paces), len(runs), float64(paces[len(paces)/2])/mib))
 		}
 	}
 	return out
+}
+
+// endedIn says that the run of many times the load passed, and that something did not grow
+// steadily in it.
+func endedIn(long *Trial, of string) bool {
+	if long == nil || !long.Passed || long.Result == nil || long.Result.WorstReclaimShare == nil {
+		return false
+	}
+	return !slices.ContainsFunc(long.Result.Growth, func(g trial.Growth) bool { return g.Of == of })
 }
 
 const (

@@ -128,14 +128,14 @@ func start(t testing.TB, cmd *exec.Cmd) *Process {
 	t.Cleanup(func() {
 		_ = p.Process.Kill()
 		<-p.ended
-		RemoveSocket(p.PID())
+		removeSocket(p.PID())
 	})
 	return p
 }
 
-// RemoveSocket removes the socket that a killed JVM leaves when it was asked something. With it
+// removeSocket removes the socket that a killed JVM leaves when it was asked something. With it
 // no JVM of another user that gets the same id can be asked: that user may not replace it.
-func RemoveSocket(pid int) { _ = os.Remove(fmt.Sprintf("/tmp/.java_pid%d", pid)) }
+func removeSocket(pid int) { _ = os.Remove(fmt.Sprintf("/tmp/.java_pid%d", pid)) }
 
 func (p *Process) collect(r io.Reader) {
 	sc := bufio.NewScanner(r)
