@@ -45,7 +45,9 @@ type model struct {
 	slowsAfter, trials int
 	// counts says that all trials do the same work, and tell what processor time it
 	// took: that differs by costNoise, and with a third of the machine's drift.
-	counts     bool
+	counts bool
+	// timed says that trials tell when they were made, one each three minutes.
+	timed      bool
 	given      jvmopts.Options
 	bareLimits bool // no footprint can be taken
 	sticky     bool // what malloc has freed stays, and the class archive dirty, whatever is set
@@ -192,7 +194,11 @@ func (m *model) Try(ctx context.Context, a Attempt) (Outcome, error) {
 			o.Result.Load, o.Result.LoadCPUTime = o.Measured.Load, time.Duration(seconds*float64(time.Second))
 		}()
 	}
-	o.Result = &trial.Result{GCShare: &share, Verdict: o.Verdict, RefaultBytes: int64(readAgain), CodeCacheFull: m.codeFull || m.codeFills && m.has(a.Setup, "-XX:ReservedCodeCacheSize=")}
+	var at time.Time
+	if m.timed {
+		at = minute(3 * float64(m.trials))
+	}
+	o.Result = &trial.Result{Time: at, GCShare: &share, Verdict: o.Verdict, RefaultBytes: int64(readAgain), CodeCacheFull: m.codeFull || m.codeFills && m.has(a.Setup, "-XX:ReservedCodeCacheSize=")}
 	if !m.bareLimits {
 		o.Result.Peak = &footprint.Footprint{Rows: m.rows(a.Setup, a.LimitBytes), Collector: "G1", Flags: map[string]string{"TieredStopAtLevel": "4", "CompileThresholdScaling": "1", "Tier3InvocationThreshold": "200",
 			"ArchiveRelocationMode": "1", "CICompilerCount": "3", "ParallelGCThreads": "1", "ReservedCodeCacheSize": "251658240"}}
@@ -755,15 +761,15 @@ func TestBudgetHoldsToTheEnd(t *testing.T) {
 func TestUnsteadyMachine(t *testing.T) {
 	const runs = 200
 	for _, c := range []struct {
-		drift, most float64
-		counts      bool
-	}{{0, 0.73, false}, {0.1, 0.74, false}, {0.3, 0.74, false}, {0, 0.73, true}, {0.1, 0.74, true}, {0.3, 0.74, true}} {
+		drift, most   float64
+		counts, timed bool
+	}{{0, 0.73, false, false}, {0.1, 0.74, false, false}, {0.3, 0.74, false, false}, {0, 0.73, true, false}, {0.1, 0.74, true, false}, {0.3, 0.74, true, false}, {0, 0.73, true, true}, {0.3, 0.74, true, true}} {
 		drift, most := c.drift, c.most
 		var logs float64
 		unconfirmed := 0
 		for seed := range uint64(runs) {
 			m := newModel(rand.New(rand.NewPCG(seed, 3)))
-			m.jitter, m.drift, m.counts = 0.03, drift, c.counts
+			m.jitter, m.drift, m.counts, m.timed = 0.03, drift, c.counts, c.timed
 			m.now = drift * m.rng.NormFloat64()
 			s := &Search{Trier: m, Levers: Levers, AmpleBytes: 2048 * mib, Baselines: DefaultBaselines, Confirmations: DefaultConfirmations, Margin: MarginByBound,
 				Facts: Facts{Release: jvmopts.ParseRelease("17.0.15")}}

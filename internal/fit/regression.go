@@ -3,6 +3,7 @@ package fit
 import (
 	"math"
 	"slices"
+	"time"
 
 	"github.com/aclements/go-moremath/stats"
 )
@@ -12,7 +13,9 @@ import (
 // one variance. Setups that were tried on top of each other give it as many factors as
 // there are setups, and what it says of two is the difference of their means then; others,
 // such as the parts of a bundle that failed, tell of a word several times. Nodes have a
-// factor each: what is compared is compared on one node.
+// factor each: what is compared is compared on one node. A machine is faster and slower for
+// minutes: trials that were made soon after each other have that in common, and tell more of
+// each other than of those long before (generalized least squares, Aitken 1936).
 type regression struct {
 	words []string // the columns after the first, which all trials have
 	nodes []string // the columns after those, without the first node: blocks
@@ -28,6 +31,8 @@ type costPoint struct {
 	setup Setup
 	node  string
 	log   float64
+	// at is when it was made; where that is zero it has nothing in common with the others.
+	at time.Time
 	// limited says that the heap was smaller than with ample memory, for it follows the limit.
 	limited bool
 }
@@ -61,23 +66,69 @@ func regress(points []costPoint) regression {
 	for range n {
 		r.normal = append(r.normal, make([]float64, n))
 	}
+	var rows [][]float64
 	for _, p := range points {
-		row := r.block(p)
+		rows = append(rows, append(r.block(p), p.log))
+	}
+	apartFromDrift(rows, points)
+	for _, row := range rows {
 		for i := range n {
-			r.moment[i] += row[i] * p.log
+			r.moment[i] += row[i] * row[n]
 			for j := range n {
 				r.normal[i][j] += row[i] * row[j]
 			}
 		}
 	}
 	factors, rank, _ := solve(r.normal, r.moment)
-	for _, p := range points {
-		row := r.block(p)
-		off := p.log - dot(row, factors)
+	for _, row := range rows {
+		off := row[n] - dot(row[:n], factors)
 		r.squares += off * off
 	}
 	r.freedom = float64(len(points) - rank)
 	return r
+}
+
+const (
+	// driftVariance is the variance of the machine's drift, in units of that by which trials
+	// at one moment differ, and driftTime after what time two have e times less of it in common:
+	// of trials of the same options and work, whose cost is over the pace of the machine
+	// (docs/results/steady.md).
+	driftVariance = 2
+	driftTime     = 20 * time.Minute
+)
+
+// shared is the covariance of two trials for the drift of their machine.
+func (p costPoint) shared(o costPoint) float64 {
+	if p.at.IsZero() || o.at.IsZero() || p.node != o.node {
+		return 0
+	}
+	return driftVariance * math.Exp(-p.at.Sub(o.at).Abs().Seconds()/driftTime.Seconds())
+}
+
+// apartFromDrift takes from the row of each trial what the drift of the machine in those before
+// it foretells, and leaves rows of one variance: forward substitution by the Cholesky factor of
+// their covariances.
+func apartFromDrift(rows [][]float64, points []costPoint) {
+	factor := make([][]float64, len(points))
+	for i, p := range points {
+		factor[i] = make([]float64, i+1)
+		own := 1 + p.shared(p)
+		for k := range i {
+			f := p.shared(points[k])
+			for j := range k {
+				f -= factor[i][j] * factor[k][j]
+			}
+			f /= factor[k][k]
+			factor[i][k], own = f, own-f*f
+			for c := range rows[i] {
+				rows[i][c] -= f * rows[k][c]
+			}
+		}
+		factor[i][i] = math.Sqrt(own)
+		for c := range rows[i] {
+			rows[i][c] /= factor[i][i]
+		}
+	}
 }
 
 // wordsOf is all that a setup adds.

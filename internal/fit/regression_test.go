@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+	"time"
 )
 
 func adds(words ...string) Setup { return Setup{Options: words} }
@@ -48,23 +49,70 @@ func TestRegression(t *testing.T) {
 	}
 }
 
-// The bounds hold as often as they say, for words in any combination.
+func minute(n float64) time.Time { return time.Unix(0, 0).Add(time.Duration(n * float64(time.Minute))) }
+
+// A trial is compared with those that were made near to it, for the machine was as it is then.
+func TestRegressionOfDrift(t *testing.T) {
+	a := adds("-a")
+	slowed := func(at ...float64) []costPoint {
+		points := []costPoint{{setup: Setup{}, log: 1}, {setup: a, log: 1.2}, {setup: Setup{}, log: 1.18}}
+		for i := range at {
+			points[i].at = minute(at[i])
+		}
+		return points
+	}
+	log, variance, _ := regress(slowed()).difference(a, Setup{})
+	if math.Abs(log-0.11) > 1e-9 || math.Abs(variance-1.5) > 1e-9 {
+		t.Errorf("without times: %.3f, variance %.3f", log, variance)
+	}
+	if l, v, _ := regress(slowed(5, 5, 5)).difference(a, Setup{}); math.Abs(l-log) > 1e-9 || math.Abs(v-variance) > 1e-9 {
+		t.Errorf("at one moment: %.3f, variance %.3f", l, v)
+	}
+	if l, v, _ := regress(slowed(0, 60, 62)).difference(a, Setup{}); l < 0.02 || l > 0.07 || v < 1.5 || v > 3 {
+		t.Errorf("the second baseline beside it: %.3f, variance %.3f", l, v)
+	}
+	if l, v, _ := regress(slowed(0, 60, 120)).difference(a, Setup{}); math.Abs(l-0.11) > 1e-9 || v < 3 || v > 1.5*(1+driftVariance) {
+		t.Errorf("far from both: %.3f, variance %.3f", l, v)
+	}
+	nodes := slowed(0, 60, 62)
+	nodes[2].node = "b" // what another machine does says nothing
+	if l, _, known := regress(nodes).difference(a, Setup{}); !known || math.Abs(l-0.2) > 1e-9 {
+		t.Errorf("on another node: %.3f", l)
+	}
+}
+
+// The bounds hold as often as they say, for words in any combination, on a steady machine and
+// on one that drifts.
 func TestRegressionCovers(t *testing.T) {
+	for _, drifts := range []bool{false, true} {
+		covers(t, drifts)
+	}
+}
+
+func covers(t *testing.T, drifts bool) {
 	rng := rand.New(rand.NewPCG(3, 1))
 	words, factors := []string{"-a", "-b", "-c", "-d"}, []float64{-0.3, 0.1, 0, -0.05}
 	const runs = 2000
 	told, within := 0, 0
 	for range runs {
 		var points []costPoint
-		for range 12 {
+		now := 0.05 * math.Sqrt(driftVariance) * rng.NormFloat64()
+		for trial := range 12 {
 			var s Setup
 			log := 0.0
+			p := costPoint{}
+			if drifts {
+				p.at, log = minute(3*float64(trial)), now
+				keeps := math.Exp(-3 * time.Minute.Seconds() / driftTime.Seconds())
+				now = keeps*now + math.Sqrt(1-keeps*keeps)*0.05*math.Sqrt(driftVariance)*rng.NormFloat64()
+			}
 			for i, w := range words {
 				if rng.IntN(2) == 0 {
 					s, log = s.plus(adds(w)), log+factors[i]
 				}
 			}
-			points = append(points, costPoint{setup: s, log: log + 0.05*rng.NormFloat64()})
+			p.setup, p.log = s, log+0.05*rng.NormFloat64()
+			points = append(points, p)
 		}
 		log, variance, known := regress(points).difference(adds("-a", "-b"), adds("-d"))
 		if !known {
@@ -76,7 +124,7 @@ func TestRegressionCovers(t *testing.T) {
 		}
 	}
 	if share := float64(within) / float64(told); told < runs*9/10 || share < 0.88 || share > 0.92 {
-		t.Errorf("%d of %d within bounds of 90 %%", within, told)
+		t.Errorf("drifts %v: %d of %d within bounds of 90 %%", drifts, within, told)
 	}
 }
 

@@ -153,7 +153,7 @@ func (s *Search) costPoint(t Trial) (p costPoint, told bool) {
 		return p, false
 	}
 	cost, measured := t.Result.AnswerCost()
-	return costPoint{setup: t.Setup, node: t.Node, log: math.Log(cost.Seconds() / s.pace(t))}, measured
+	return costPoint{setup: t.Setup, node: t.Node, log: math.Log(cost.Seconds() / s.pace(t)), at: t.Result.Time}, measured
 }
 
 // costs are those of one setup.
@@ -248,14 +248,15 @@ func (s *Search) foreseenDear(l Lever) (times float64, dear bool) {
 func (s *Search) noDearer(t Trial) bool { return !s.waits(t.Setup) && s.withinCost(t) }
 
 // withinCost is the same, whether or not its levers make threads wait: it is so for sure
-// or, where it was tried again or no trial is left for that, as far as is known.
+// or, where it was tried again, a baseline was made beside it or no trial is left for that, as
+// far as is known.
 func (s *Search) withinCost(t Trial) bool {
 	if t.AskedShare <= 0 {
 		return false
 	}
 	c := s.leverCost(t)
 	bound := c.CostHigh
-	if t.Repeat > 0 || s.room() <= reserve {
+	if t.Repeat > 0 || s.hasBeside(t) || s.room() <= reserve {
 		bound = c.CostRatio
 	}
 	return c.known() && bound <= 1/t.AskedShare
@@ -293,8 +294,7 @@ func (s *Search) heapBears(t Trial) bool {
 
 // costUntold says that a trial of levers was too slow, that memory was not the reason, and
 // that it is not known whether they were: what the work cost may or may not be within the
-// objective, or less of it was done than in the baseline. A second trial tells more than
-// another baseline, which costs one as well.
+// objective, or less of it was done than in the baseline.
 func (s *Search) costUntold(t Trial) bool {
 	base := s.found.Baseline.Result
 	if t.Phase != PhaseLever || !t.SlowElsewhere || t.AskedShare <= 0 || t.Repeat > 0 || s.room() <= reserve || base == nil || s.waits(t.Setup) || s.burnsIdle() || s.heapBears(t) {
@@ -305,6 +305,29 @@ func (s *Search) costUntold(t Trial) bool {
 	}
 	c := s.leverCost(t)
 	return !c.known() || c.CostLow <= 1/t.AskedShare && c.CostHigh > 1/t.AskedShare
+}
+
+// hasBeside says that a baseline was made right after a trial.
+func (s *Search) hasBeside(t Trial) bool {
+	if t.Number < 1 || t.Number >= len(s.found.Trials) {
+		return false
+	}
+	next := s.found.Trials[t.Number]
+	return next.Phase == PhaseBaseline && next.Passed
+}
+
+// baselineTells says that a baseline made after a trial would tell more of what its levers cost
+// than the trial made again: the machine may have drifted since the last one.
+func (s *Search) baselineTells(t Trial) bool {
+	variance := func(setup Setup) float64 {
+		next := costPoint{setup: setup, node: t.Node, at: t.Result.Time.Add(t.Took)}
+		_, v, known := regress(append(s.costPoints(), next)).difference(t.Setup, Setup{})
+		if !known {
+			return math.Inf(1)
+		}
+		return v
+	}
+	return variance(Setup{}) < variance(t.Setup)
 }
 
 // waits says that a setup has a lever that makes threads wait, and that is not part of

@@ -135,6 +135,44 @@ func TestCostUntold(t *testing.T) {
 	}
 }
 
+// What tells more of levers that were slow is a baseline where the last one was made long before,
+// else the same trial once more.
+func TestBaselineTells(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		made  []float64 // minutes; the last is that of the levers
+		tells bool
+	}{
+		{"when trials were made is not known", nil, false},
+		{"right after the baselines", []float64{0, 2, 4}, false},
+		{"long after them", []float64{0, 2, 30}, true},
+	} {
+		tr := costing(adds("-a"), PhaseLever, 72)
+		trials := []Trial{costing(Setup{}, PhaseBaseline, 66), costing(Setup{}, PhaseBaseline, 66), tr}
+		for i := range trials {
+			trials[i].Number = i + 1
+			if c.made != nil {
+				trials[i].Result.Time = minute(c.made[i])
+			}
+		}
+		s := &Search{found: Found{Baseline: trials[0], Trials: trials}}
+		slow := trials[2]
+		if got := s.baselineTells(slow); got != c.tells {
+			t.Errorf("%s: a baseline tells more: %v", c.name, got)
+		}
+		if s.hasBeside(slow) {
+			t.Errorf("%s: it has a baseline beside it", c.name)
+		}
+		s.found.Trials = append(s.found.Trials, trials[0])
+		if s.found.Trials[3].Passed = true; !s.hasBeside(slow) {
+			t.Errorf("%s: it has no baseline beside it", c.name)
+		}
+		if s.found.Trials[3].Passed = false; s.hasBeside(slow) {
+			t.Errorf("%s: a baseline that failed is beside it", c.name)
+		}
+	}
+}
+
 // A smaller heap costs collections and nothing else: where a trial with one was slow, what the
 // work costs at the best point and what collections took tell whether the objective holds.
 func TestHeapBears(t *testing.T) {
