@@ -29,6 +29,8 @@ type figures struct {
 	truth      truth
 	// again is what pages cost that were read again, in microseconds, by each trial that tells.
 	again []float64
+	// drift is how far trials of the same options are apart, by the time between them.
+	drift []pairs
 	// preferences are the figures of searches by what they prefer; none where they were not
 	// replayed.
 	preferences []figures
@@ -57,7 +59,7 @@ type truth struct {
 
 // figuresOf replays so many searches, of seeds from 1.
 func figuresOf(r *replayed, searches int) (figures, error) {
-	f := figures{cell: r.head.Cell, head: r.head, trials: len(r.trials), real: r.answers, unanswered: map[string]int{}, prefer: r.prefer, again: r.againOf()}
+	f := figures{cell: r.head.Cell, head: r.head, trials: len(r.trials), real: r.answers, unanswered: map[string]int{}, prefer: r.prefer, again: r.againOf(), drift: r.driftOf()}
 	for _, m := range r.trials {
 		if m.Result.Load != nil && !m.Result.Ended {
 			f.others = append(f.others, m.Result.Others)

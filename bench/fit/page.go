@@ -30,6 +30,7 @@ func pageOf(all []figures) string {
 	writeNodes(&t, all)
 	writeTruth(&t, all)
 	writeAgain(&t, all)
+	writeDrift(&t, all)
 	writePreferences(&t, all)
 	writeParts(&t, all)
 	writeWorst(&t, all)

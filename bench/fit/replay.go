@@ -273,17 +273,13 @@ func all1(of []candidate, holds func(candidate) bool) bool {
 // enough says that memory did not fail the trial.
 func (c candidate) enough() bool { return !failedByMemory(c.Result) }
 
-// roomyPace is the pace at which a trial with room may read pages again, in shares of its limit
-// per second.
-const roomyPace = 0.02
-
 // roomy says that memory had no part in how a trial went.
 func (c candidate) roomy() bool {
 	seconds := 1.0
 	if c.Result.Load != nil {
 		seconds = max(seconds, c.Result.Load.Elapsed.Seconds())
 	}
-	return c.enough() && float64(c.Result.RefaultBytes) < roomyPace*seconds*float64(c.LimitBytes)
+	return c.enough() && float64(c.Result.RefaultBytes) < trial.InnocentRefault*seconds*float64(c.LimitBytes)
 }
 
 func failed(c candidate) bool { return failedByMemory(c.Result) }
@@ -449,6 +445,7 @@ func (r *replayer) Extract(context.Context) (string, error) {
 func (r *replayed) judge(c candidate, a fit.Attempt) fit.Outcome {
 	res := *c.Result
 	res.Limits.MemoryBytes = a.LimitBytes
+	res.Time = time.Time{} // when it was recorded says nothing of the others of the search
 	res.NeededBytes += c.moved
 	res.PeakBytes = min(res.PeakBytes+c.moved, a.LimitBytes)
 	if !a.Squeeze {

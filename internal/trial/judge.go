@@ -53,13 +53,15 @@ const (
 	// second. At this pace the whole limit's worth of memory is read anew every ten
 	// seconds.
 	StalledRefault = 0.1
+	// InnocentRefault is the pace, in the same unit, below which reclaim is no part of the
+	// explanation.
+	InnocentRefault = 0.02
 )
 
 // Shares below which collections and reclaim are no part of the explanation.
 const (
-	innocentGC      = 0.1
-	innocentStall   = 0.05
-	innocentRefault = 0.02
+	innocentGC    = 0.1
+	innocentStall = 0.05
 	// narrowMiss is how far off a clause may be for noise to be suspected,
 	// disturbedMiss the same when others were seen to take processor time.
 	narrowMiss    = 0.15
@@ -268,7 +270,7 @@ func breaks(broken []Broken, m Metric) bool {
 // reclaimed says that reclaim may be a part of the explanation.
 func (e Evidence) reclaimed() bool {
 	stall, known := e.StallShare()
-	return stall >= innocentStall || !known && e.refaultPace() >= innocentRefault
+	return stall >= innocentStall || !known && e.refaultPace() >= InnocentRefault
 }
 
 // NarrowMiss tells whether another try may tell more: only a clause on time or
@@ -360,7 +362,7 @@ func (e Evidence) shares(v Verdict) []string {
 	if s, ok := e.StallShare(); ok && s >= innocentStall {
 		lines = append(lines, fmt.Sprintf("waiting for memory took %.0f %% of the time (pressure, some)", 100*s))
 	}
-	if p := e.refaultPace(); p >= innocentRefault {
+	if p := e.refaultPace(); p >= InnocentRefault {
 		lines = append(lines, fmt.Sprintf("%d MiB of file pages were read again after they had been reclaimed", e.RefaultBytes>>20))
 	}
 	if e.Others >= disturbedShare && v != Passed {
