@@ -76,7 +76,7 @@ func (t recorded) hardlyRead() bool {
 // writeDrift tells how the machine drifts.
 func writeDrift(t *strings.Builder, all []figures) {
 	t.WriteString("## How far the machine drifts\n\nThe standard deviation of what the same work costs in processor time with the same options and memory enough, over the pace of the machine (a fixed loop that runs beside), by the minutes between two trials; in brackets the pairs of trials. " +
-		"Two that were made soon after each other have more in common than the loop takes out, and the search counts them so (internal/fit/regression.go).\n\n| cell |")
+		"A bank of which no trial had that loop tells nothing. Where two that were made soon after each other differ by less, the machine drifts by more than the loop takes out; the search takes it to (internal/fit/regression.go).\n\n| cell |")
 	from := time.Duration(0)
 	for _, end := range driftBins {
 		fmt.Fprintf(t, " %.0f … %.0f min |", from.Minutes(), end.Minutes())

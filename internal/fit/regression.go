@@ -90,9 +90,9 @@ func regress(points []costPoint) regression {
 
 const (
 	// driftVariance is the variance of the machine's drift, in units of that by which trials
-	// at one moment differ, and driftTime after what time two have e times less of it in common:
-	// of trials of the same options and work, whose cost is over the pace of the machine
-	// (docs/results/steady.md).
+	// at one moment differ, and driftTime after what time two have e times less of it in common.
+	// The costs of a Spring Boot service, over the pace of the machine, differed by half as much
+	// within five minutes as later (docs/results/steady.md): too few pairs for more than that.
 	driftVariance = 2
 	driftTime     = 20 * time.Minute
 )
