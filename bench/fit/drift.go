@@ -2,19 +2,21 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"strings"
 	"time"
 
 	"tare.dev/tare/internal/fit"
+	"tare.dev/tare/internal/trial"
 )
 
 // driftBins are the ends of the times between two trials that are told apart.
 var driftBins = []time.Duration{2 * time.Minute, 5 * time.Minute, 10 * time.Minute, 20 * time.Minute, 40 * time.Minute}
 
-// sameWork is how far apart the good answers of two trials may be whose costs are compared, and
-// hardlyAgain the share of its processor time that pages which were read again may have cost one.
-const sameWork, hardlyAgain = 0.1, 0.01
+// hardlyAgain is the share of its processor time that pages which were read again may have cost
+// a trial.
+const hardlyAgain = 0.01
 
 // pairs are differences of trials with the same options and memory enough.
 type pairs struct {
@@ -32,10 +34,10 @@ func (r *replayed) driftOf() []pairs {
 	for _, k := range r.order {
 		for i, t := range k.trials {
 			for _, o := range k.trials[:i] {
-				a, b, alike := alikeCosts(t, o)
+				ratio, alike := alikeCosts(t, o)
 				if bin := binOf(t.Result.Time.Sub(o.Result.Time).Abs()); alike && bin < len(out) {
 					out[bin].n++
-					out[bin].squares += math.Pow(math.Log(a/b), 2)
+					out[bin].squares += math.Pow(math.Log(ratio), 2)
 				}
 			}
 		}
@@ -52,25 +54,17 @@ func binOf(apart time.Duration) int {
 	return len(driftBins)
 }
 
-// alikeCosts are the costs of two trials with nothing that tells them apart but their time.
-func alikeCosts(t, o recorded) (a, b float64, alike bool) {
-	a, told := t.paced()
-	b, also := o.paced()
-	if !told || !also || !t.hardlyRead() || !o.hardlyRead() || math.Abs(math.Log(float64(t.Result.Load.OK)/float64(o.Result.Load.OK))) > sameWork {
-		return 0, 0, false
-	}
-	for name, size := range t.sizes {
-		if o.sizes[name] != size {
-			return 0, 0, false
-		}
-	}
-	fixed := t.sizes[heapSize] > 0
-	return a, b, fixed || t.LimitBytes == o.LimitBytes
+// alikeCosts is the ratio of the costs of two trials with nothing that tells them apart but their
+// time.
+func alikeCosts(t, o recorded) (ratio float64, alike bool) {
+	ratio, alike = trial.CostRatio(o.Result, t.Result)
+	sameHeap := t.sizes[heapSize] > 0 || t.LimitBytes == o.LimitBytes
+	return ratio, alike && sameHeap && maps.Equal(t.sizes, o.sizes) && t.hardlyRead() && o.hardlyRead()
 }
 
-// hardlyRead says that a trial read hardly a page again.
+// hardlyRead says that a trial knew the pace of its machine, and read hardly a page again.
 func (t recorded) hardlyRead() bool {
-	return (candidate{recorded: t}).roomy() && float64(t.Result.RefaultBytes)/fit.PageBytes*toldAgain.Seconds() <= hardlyAgain*t.Result.LoadCPUTime.Seconds()
+	return t.Result.Pace > 0 && (candidate{recorded: t}).roomy() && float64(t.Result.RefaultBytes)/fit.PageBytes*toldAgain.Seconds() <= hardlyAgain*t.Result.LoadCPUTime.Seconds()
 }
 
 // writeDrift tells how the machine drifts.

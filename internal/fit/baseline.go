@@ -171,19 +171,22 @@ func (s *Search) besideBaseline(ctx context.Context, slow Trial) (Trial, error) 
 }
 
 // beside makes a baseline beside a trial that was too slow, and returns what it
-// measured where the trial was fast enough beside it; else nil. The bar of the trials
-// that come is by all baselines.
+// measured where the trial was fast enough beside it; else nil.
 func (s *Search) beside(ctx context.Context, slow Trial) (*trial.Measured, error) {
-	b, err := s.once(ctx, s.baselineOn(slow.Node))
-	if err != nil || !b.Passed {
+	b, err := s.baselineAfter(ctx, slow)
+	if err != nil || !slow.FastBeside(b) {
 		return nil, err
-	}
-	s.setBar()
-	if !slow.FastBeside(b) {
-		return nil, nil
 	}
 	s.note("a baseline beside it was as slow: the machine has slowed, and the run is made again")
 	return &b.Measured, nil
+}
+
+// baselineAfter makes a baseline after a trial, where that was made. The bar of the trials that
+// come is by all baselines.
+func (s *Search) baselineAfter(ctx context.Context, t Trial) (Trial, error) {
+	b, err := s.once(ctx, s.baselineOn(t.Node))
+	s.setBar()
+	return b, err
 }
 
 // SlowAlone says that a trial was slower than a share of the baseline, and nothing else,

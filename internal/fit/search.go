@@ -415,13 +415,12 @@ func (s *Search) try(ctx context.Context, a Attempt) (Trial, error) {
 
 // sure is a trial or, where that was too slow and does not tell why, another one beside it.
 func (s *Search) sure(ctx context.Context, t Trial) (Trial, error) {
-	switch {
-	case s.costUntold(t) && s.baselineTells(t):
+	switch untold := s.costUntold(t); {
+	case untold && s.baselineTells(t):
 		s.note("whether the levers or the machine made it slow is not known yet: a baseline beside it tells")
-		_, err := s.once(ctx, s.baselineOn(t.Node))
-		s.setBar()
+		_, err := s.baselineAfter(ctx, t)
 		return t, err
-	case s.costUntold(t):
+	case untold:
 		s.note("whether the levers made it slow is not known yet: it is tried once more")
 		again := t.Attempt
 		again.Repeat = 1

@@ -319,8 +319,12 @@ func (s *Search) hasBeside(t Trial) bool {
 // baselineTells says that a baseline made after a trial would tell more of what its levers cost
 // than the trial made again: the machine may have drifted since the last one.
 func (s *Search) baselineTells(t Trial) bool {
+	at := t.Result.Time
+	if !at.IsZero() {
+		at = at.Add(t.Took)
+	}
 	variance := func(setup Setup) float64 {
-		next := costPoint{setup: setup, node: t.Node, at: t.Result.Time.Add(t.Took)}
+		next := costPoint{setup: setup, node: t.Node, at: at}
 		_, v, known := regress(append(s.costPoints(), next)).difference(t.Setup, Setup{})
 		if !known {
 			return math.Inf(1)
