@@ -39,6 +39,9 @@ type head struct {
 	AmpleBytes     int64
 	Nested         bool
 	ReadAheadBytes int64
+	// PaceWork is what told the pace of the machine (runner.PaceWork); empty is a chain
+	// through memory, or nothing.
+	PaceWork string `json:",omitempty"`
 }
 
 // Why a trial was made.
@@ -227,6 +230,9 @@ func openBank(name string, h head) (*bankFile, error) {
 	}
 	if b.head.Java != h.Java || !slices.Equal(b.head.Command, h.Command) {
 		return nil, errors.Join(fmt.Errorf("bank %s is of %s on JDK %s, and this is %s on JDK %s: begin another one", name, b.head.Command, b.head.Java, h.Command, h.Java), file.Close())
+	}
+	if b.head.PaceWork != h.PaceWork {
+		return nil, errors.Join(fmt.Errorf("bank %s: the pace of its machine is by other work than %s: begin another one", name, h.PaceWork), file.Close())
 	}
 	return f, nil
 }

@@ -18,14 +18,15 @@ var driftBins = []time.Duration{2 * time.Minute, 5 * time.Minute, 10 * time.Minu
 // a trial.
 const hardlyAgain = 0.01
 
-// pairs are differences of trials with the same options and memory enough.
+// pairs are differences of trials with the same options and memory enough: over the pace of
+// their machine, and as they are.
 type pairs struct {
-	n       int
-	squares float64
+	n              int
+	squares, asAre float64
 }
 
 // deviation is the standard deviation of one of two trials, in logarithms.
-func (p pairs) deviation() float64 { return math.Sqrt(p.squares / 2 / float64(p.n)) }
+func (p pairs) deviation(squares float64) float64 { return math.Sqrt(squares / 2 / float64(p.n)) }
 
 // driftOf is by how much the costs of the same work with the same options differ, over the pace
 // of the machine, by the time between the trials.
@@ -36,8 +37,10 @@ func (r *replayed) driftOf() []pairs {
 			for _, o := range k.trials[:i] {
 				ratio, alike := alikeCosts(t, o)
 				if bin := binOf(t.Result.Time.Sub(o.Result.Time).Abs()); alike && bin < len(out) {
+					slower := t.Result.Pace.Seconds() / o.Result.Pace.Seconds()
 					out[bin].n++
 					out[bin].squares += math.Pow(math.Log(ratio), 2)
+					out[bin].asAre += math.Pow(math.Log(ratio*slower), 2)
 				}
 			}
 		}
@@ -69,8 +72,8 @@ func (t recorded) hardlyRead() bool {
 
 // writeDrift tells how the machine drifts.
 func writeDrift(t *strings.Builder, all []figures) {
-	t.WriteString("## How far the machine drifts\n\nThe standard deviation of what the same work costs in processor time with the same options and memory enough, over the pace of the machine (a fixed loop that runs beside), by the minutes between two trials; in brackets the pairs of trials. " +
-		"A bank of which no trial had that loop tells nothing. Where two that were made soon after each other differ by less, the machine drifts by more than the loop takes out; the search takes it to (internal/fit/regression.go).\n\n| cell |")
+	t.WriteString("## How far the machine drifts\n\nThe standard deviation of what the same work costs in processor time with the same options and memory enough, over the pace of the machine (that of a fixed piece of work beside each trial, see Banks), by the minutes between two trials, then what it is without that; in brackets the pairs of trials. " +
+		"A bank of which no trial knew a pace tells nothing. Where two that were made soon after each other differ by less, the machine drifts by more than its pace tells; the search takes it to (internal/fit/regression.go).\n\n| cell |")
 	from := time.Duration(0)
 	for _, end := range driftBins {
 		fmt.Fprintf(t, " %.0f … %.0f min |", from.Minutes(), end.Minutes())
@@ -84,7 +87,7 @@ func writeDrift(t *strings.Builder, all []figures) {
 				t.WriteString(" |")
 				continue
 			}
-			fmt.Fprintf(t, " %.3f (%d) |", p.deviation(), p.n)
+			fmt.Fprintf(t, " %.3f, %.3f without (%d) |", p.deviation(p.squares), p.deviation(p.asAre), p.n)
 		}
 		t.WriteString("\n")
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -45,11 +46,11 @@ const introduction = "Real trials of a service are recorded into a bank, and the
 
 // writeBanks tells what was recorded.
 func writeBanks(t *strings.Builder, all []figures) {
-	t.WriteString("## Banks\n\nOthers is the share of the machine's processor time that other processes took during the load of a trial: median (least … most). A cell in which it is more than a few per cent was not quiet. Where the disk reads ahead more than the usual 128 KiB, page cache that lacks costs more than elsewhere. A bank is of the machine that recorded it, which its kernel tells; only the replays are of the one above.\n\n" +
-		"| cell | JDK | recorded from | kernel | trials | concurrency | requests of a trial | disk reads ahead KiB | others |\n|---|---|---|---|---:|---:|---:|---:|---|\n")
+	t.WriteString("## Banks\n\nOthers is the share of the machine's processor time that other processes took during the load of a trial: median (least … most). A cell in which it is more than a few per cent was not quiet. Where the disk reads ahead more than the usual 128 KiB, page cache that lacks costs more than elsewhere. The pace of a machine is that of a fixed piece of work beside each trial; a chain through memory does not feel who else is on a core. A bank is of the machine that recorded it, which its kernel tells; only the replays are of the one above.\n\n" +
+		"| cell | JDK | recorded from | kernel | trials | concurrency | requests of a trial | disk reads ahead KiB | pace by | others |\n|---|---|---|---|---:|---:|---:|---:|---|---|\n")
 	for _, f := range all {
-		fmt.Fprintf(t, "| %s | %s | %s | %s | %d | %d | %d + %d | %d | %s |\n", f.cell, f.head.Java, f.head.Began.Format(time.DateOnly), f.head.Machine.Kernel, f.trials, f.head.Load.Concurrency,
-			f.head.Work.Warmup, f.head.Work.Measured, f.head.ReadAheadBytes>>10, results.Spread(f.others, "%.2f"))
+		fmt.Fprintf(t, "| %s | %s | %s | %s | %d | %d | %d + %d | %d | %s | %s |\n", f.cell, f.head.Java, f.head.Began.Format(time.DateOnly), f.head.Machine.Kernel, f.trials, f.head.Load.Concurrency,
+			f.head.Work.Warmup, f.head.Work.Measured, f.head.ReadAheadBytes>>10, cmp.Or(f.head.PaceWork, "chain or none"), results.Spread(f.others, "%.2f"))
 	}
 	t.WriteString("\n")
 }

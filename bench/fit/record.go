@@ -45,7 +45,7 @@ func openRecorder(ctx context.Context, c cell, cache, dir string, port int, run 
 		return nil, err
 	}
 	h := head{Cell: c, Began: time.Now().UTC(), Command: withoutPlace(conf.Command.With()[1:], cache, port), Java: conf.Java.Version, Machine: conf.Machine, Load: conf.Load.Description,
-		SLO: conf.SLO.String(), AmpleBytes: conf.AmpleBytes, Nested: conf.NestedJars, ReadAheadBytes: conf.ReadAheadBytes}
+		SLO: conf.SLO.String(), AmpleBytes: conf.AmpleBytes, Nested: conf.NestedJars, ReadAheadBytes: conf.ReadAheadBytes, PaceWork: runner.PaceWork}
 	h.Load.Targets = withoutPlace(h.Load.Targets, cache, port)
 	file := filepath.Join(dir, c.String()+bankSuffix)
 	r := &recorder{config: conf, cache: cache, dir: filepath.Join(cache, "archives", "bench-fit", c.String()), note: note}

@@ -37,8 +37,8 @@ type Host interface {
 	Busy(ctx context.Context) (Busy, error)
 	// Pace is the processor time of a fixed piece of work, well below a millisecond: how
 	// fast the machine is at the moment. What slows the work of an application without
-	// taking its processor slows this as well: others in the caches and on the memory bus,
-	// and a machine below this one. It fails where the clock is too coarse.
+	// taking its processor slows this as well: others on the same core, in the caches and on
+	// the memory bus, and a machine below this one. It fails where the clock is too coarse.
 	Pace(ctx context.Context) (time.Duration, error)
 	// FreePorts are n different TCP ports of the loopback that nobody listened
 	// on a moment ago.

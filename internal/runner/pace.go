@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"runtime"
 	"sync"
 	"time"
@@ -13,11 +12,19 @@ import (
 )
 
 const (
-	// paceEntries of four bytes are what the work goes through, at random: more than the second-level caches
-	// that are usual, and little of the third. paceSteps is how far it goes at a time.
-	paceEntries = 1 << 18
-	paceSteps   = 8000
+	// paceEntries are in the table that the work looks numbers up in, which is larger than the usual caches
+	// of the second level. No lookup needs the one before it: so the work keeps the units of a core busy,
+	// as applications do, and is slower where others use the same core, cache or memory. A chain through
+	// memory waits for one load at a time, and does not feel who else is on the core.
+	paceEntries = 200_000
+	paceLookups = 5000
+	// paceStride is between the numbers of lookups that follow each other: a prime number, so that all
+	// have their turn.
+	paceStride = 7919
 )
+
+// PaceWork names the work of a Host's Pace. Paces of different works do not compare.
+const PaceWork = "lookups"
 
 // errCoarseClock is of a machine whose scheduler counts by ticks: without a counter of its
 // processor's that it trusts (sched_clock in Linux's Documentation/timers/timekeeping.rst).
@@ -25,22 +32,22 @@ var errCoarseClock = errors.New("clock of a thread: it stood still during the wo
 
 var pace struct {
 	sync.Mutex
-	next []uint32
-	at   uint32
+	table map[uint64]uint64
+	at    uint64 // the number of the last lookup
+	sum   uint64 // of what was found, so that the compiler leaves the work
 }
 
-// Pace follows a chain through memory.
+// Pace looks numbers up in a table.
 func (thisHost) Pace(ctx context.Context) (time.Duration, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
 	pace.Lock()
 	defer pace.Unlock()
-	if pace.next == nil {
-		order := rand.New(rand.NewPCG(1, 1)).Perm(paceEntries)
-		pace.next = make([]uint32, paceEntries)
-		for i, n := range order {
-			pace.next[n] = uint32(order[(i+1)%len(order)])
+	if pace.table == nil {
+		pace.table = make(map[uint64]uint64, paceEntries)
+		for n := range uint64(paceEntries) {
+			pace.table[paceKey(n)] = n
 		}
 	}
 	runtime.LockOSThread()
@@ -49,8 +56,9 @@ func (thisHost) Pace(ctx context.Context) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	for range paceSteps {
-		pace.at = pace.next[pace.at]
+	for range paceLookups {
+		pace.at = (pace.at + paceStride) % paceEntries
+		pace.sum += pace.table[paceKey(pace.at)]
 	}
 	end, err := threadTime()
 	if err != nil {
@@ -61,6 +69,10 @@ func (thisHost) Pace(ctx context.Context) (time.Duration, error) {
 	}
 	return end - begin, nil
 }
+
+// paceKey spreads numbers over all keys (multiplication by the golden ratio, Knuth, The Art of
+// Computer Programming, volume 3, section 6.4).
+func paceKey(n uint64) uint64 { return n * 2654435761 }
 
 func threadTime() (time.Duration, error) {
 	var t unix.Timespec
