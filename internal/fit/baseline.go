@@ -253,7 +253,7 @@ func (s *Search) narrowAsGiven(ctx context.Context) error {
 }
 
 // guessAsGiven foresees the smallest limit as given: the JVM sizes its heap by
-// the limit, and all else stays as it is.
+// the limit, and with it the bound of direct buffers, and all else stays as it is.
 func (s *Search) guessAsGiven() int64 {
 	b := s.found.Baseline
 	cache := s.cacheNeed(b)
@@ -269,6 +269,9 @@ func (s *Search) guessAsGiven() int64 {
 	ample := s.Facts.Given.MaxHeap(s.AmpleBytes)
 	if c, ok := fitGCCost(heapPointOf(b, ample)); ok {
 		limit = max(limit, s.limitOfHeap(c.knee(ample, KneeShare)))
+	}
+	if s.leavesDirect() && ledgerOf(b, 0).directFollowsHeap() { // with less the whole heap is collected each time
+		limit = max(limit, s.limitOfHeap(s.directTaken()))
 	}
 	return wholeMiB(min(limit, s.AmpleBytes))
 }

@@ -96,6 +96,8 @@ func boundCollector(l Ledger) int64 {
 // boundHeap leaves the smallest heap that is tried.
 func boundHeap(l Ledger) int64 { return l.heapBeyond(tightest) }
 
+func boundDirect(l Ledger) int64 { return l.Footprint.DirectBytes() }
+
 func boundArenas(l Ledger) int64 {
 	if l.row(footprint.Malloc).Arenas == 1 {
 		return 0

@@ -132,11 +132,11 @@ func (s *Search) surelyCheaper(a, b point, by float64) bool {
 	return known && upper < 1-by
 }
 
-// surelyNoLarger says that a point needs no more than another. Two that differ in the size
-// of the heap alone differ by that; of others the difference of the means has an upper
+// surelyNoLarger says that a point needs no more than another. Two that differ in the bounds
+// of what collections free alone differ by those; of others the difference of the means has an upper
 // bound, with the confidence of cost bounds.
 func (s *Search) surelyNoLarger(a, b point) bool {
-	if x, y := a.setup.heapBytes(), b.setup.heapBytes(); x > 0 && y > 0 && a.setup.withoutHeap().Same(b.setup.withoutHeap()) {
+	if x, y := s.boundOn(a.setup), s.boundOn(b.setup); x > 0 && y > 0 && a.setup.withoutHeap().Same(b.setup.withoutHeap()) {
 		return x <= y
 	}
 	deviation, freedom, _ := s.needDeviation()
@@ -152,7 +152,7 @@ func (s *Search) meanNeed(p point) (mean, trials float64) {
 	if p.setup.empty() || !s.fixesHeap(p.setup) || len(samples) == 0 {
 		return float64(s.limitOf(p.at)), 1
 	}
-	return meanOf(samples, p.setup) + float64(s.growthOf(p.setup)), float64(len(samples))
+	return meanOf(samples, s.boundOn(p.setup)) + float64(s.growthOf(p.setup)), float64(len(samples))
 }
 
 // boundedNeed is what a point needs on the average, and the bound of that: as given the

@@ -274,7 +274,7 @@ func (f *Found) FreshRuns() []Trial {
 }
 
 // showFailure makes one run below the recommendation, less the room for growth, and less
-// what of the heap no trial touched: it should fail. AlwaysPreTouch would have the heap
+// what of the heap and of direct buffers no trial touched: it should fail. AlwaysPreTouch would have the heap
 // touched, but the JDK's newer releases write to all pages of class archives with it, which
 // are page cache otherwise.
 func (s *Search) showFailure(ctx context.Context) error {
@@ -305,12 +305,12 @@ func (s *Search) below(setup Setup, limit int64, need *Need) (a Attempt, ok bool
 	return Attempt{Phase: PhaseBelow, Setup: setup, LimitBytes: limit}, s.ShowFailure && limit >= floorBytes
 }
 
-// untouched is how much of a setup's heap its runs did not touch, on the average.
+// untouched is how much of what collections free a setup's runs did not touch, on the average.
 func (s *Search) untouched(setup Setup) int64 {
 	var sum, n int64
 	for _, t := range s.found.Trials {
 		if t.ofTheLoad() && t.enough() && t.Setup.Same(setup) {
-			sum, n = sum+t.heapUntouched(), n+1
+			sum, n = sum+s.untouchedIn(t), n+1
 		}
 	}
 	return sum / max(1, n)

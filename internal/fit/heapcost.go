@@ -101,19 +101,20 @@ func (c gcCost) faster(now, wanted float64, heap int64) int64 {
 
 // heapPoints are the trials that tell of collections with the collector and
 // options of a setup, whatever the heap. Where the JVM has that collector by itself, those as
-// given tell what a heap costs that is smaller than all of these.
+// given tell what a heap costs that is smaller than all of these; but not where direct buffers
+// wait for collections, for their bound follows the limit too.
 func heapPoints(trials []Trial, like Setup) []heapPoint {
 	var out []heapPoint
 	collector, rest := "", like.withoutHeap()
 	smallest := int64(math.MaxInt64)
 	for _, t := range trials {
-		if heap := t.Setup.heapBytes(); heap > 0 && t.enough() && t.Setup.withoutHeap().Same(rest) {
+		if heap := t.Setup.heapBytes(); heap > 0 && t.enough() && t.Setup.withoutHeap().Same(rest) && t.Setup.directBytes() == like.directBytes() {
 			for _, p := range heapPointOf(t, heap) {
 				out, collector, smallest = append(out, p), collectorOf(t), min(smallest, p.heap)
 			}
 		}
 	}
-	if collector == "" {
+	if collector == "" || leavesDirect(trials) {
 		return out
 	}
 	for _, t := range trials {

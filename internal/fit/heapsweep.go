@@ -37,7 +37,7 @@ func (s *Search) sweepHeap(ctx context.Context) error {
 			return nil
 		}
 		limit := wholeMiB(min(s.AmpleBytes, s.found.LimitBytes+max(0, heap-recommended)+sweepSlack))
-		setup := s.found.Setup.withoutHeap().plus(Setup{Options: []string{fmt.Sprintf("-Xmx%dm", heap/mib)}})
+		setup := s.found.Setup.withoutHeap().plus(Setup{Options: withDirectBound(s.found.Setup.directBytes(), fmt.Sprintf("-Xmx%dm", heap/mib))})
 		t, err := s.once(ctx, Attempt{Phase: PhaseHeap, Setup: setup, LimitBytes: limit, On: nodeOf(s.nodes(), 0)})
 		if err != nil {
 			return err

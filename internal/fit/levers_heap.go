@@ -61,7 +61,7 @@ var heapLevers = []Lever{
 	},
 }
 
-// heapSizeLevers size the heap by the curve of what collections cost.
+// heapSizeLevers size the heap, and what else collections free, by the curve of what those cost.
 var heapSizeLevers = []Lever{
 	{
 		ID: "heap", Blind: true, ByCurve: true, Name: "tighter heap",
@@ -70,6 +70,15 @@ var heapSizeLevers = []Lever{
 		Cost:    "less room for a larger live set than the load made",
 		Breaks:  "as with the collector",
 		Since:   feature(8), Rows: []footprint.Owner{footprint.JavaHeap}, bound: boundHeap,
+		Harms: []Harm{HarmHeap},
+	},
+	{
+		ID: "direct", Blind: true, ByCurve: true, Name: "fewer direct buffers that wait",
+		Options: []string{"-Xmx{heap}m", "-Xmn{young}m", directOption + "{direct}m"},
+		Why:     "direct buffers that nobody holds wait for a collection: with a smaller young generation it comes earlier, and fewer wait",
+		Cost:    "more collections; less room for more of them than the load made",
+		Breaks:  "buffers that are held beyond the bound end in OutOfMemoryError",
+		Since:   feature(8), Rows: []footprint.Owner{footprint.Malloc}, bound: boundDirect,
 		Harms: []Harm{HarmHeap},
 	},
 }

@@ -3,6 +3,7 @@ package fit
 import (
 	"cmp"
 	"math"
+	"slices"
 
 	"tare.dev/tare/internal/footprint"
 	"tare.dev/tare/internal/trial"
@@ -57,20 +58,21 @@ func boundOf(mean float64, samples int, freedom, deviation float64) int64 {
 // sample is what one trial says of the need of setups that differ from its own in the
 // size of the heap alone.
 type sample struct {
-	// held is what cannot be dropped but for the heap, and cache the page cache.
+	// held is what cannot be dropped but for what collections free, and cache the page cache.
 	held, cache int64
 	// growth is what still grew.
 	growth int64
-	// heap is what is resident of the heap in the trial.
-	heap int64
+	// touched is what is resident of that which collections free.
+	touched int64
 }
 
-// full is what cannot be dropped with the heap as full as a setup lets it become.
-func (m sample) full(setup Setup) int64 {
-	if bound := setup.heapBytes(); bound > 0 {
+// full is what cannot be dropped with all that collections free as full as its bound lets it
+// become, if it has one.
+func (m sample) full(bound int64) int64 {
+	if bound > 0 {
 		return m.held + bound
 	}
-	return m.held + m.heap
+	return m.held + m.touched
 }
 
 // fixesHeap says that a setup's heap does not follow the limit.
@@ -84,7 +86,7 @@ func (s *Search) needOf(setup Setup) (n Need, known bool) {
 		return n, false
 	}
 	n.Samples, n.GrowthBytes = len(samples), s.growthOf(setup)
-	measured := meanOf(samples, setup)
+	measured := meanOf(samples, s.boundOn(setup))
 	for _, m := range samples {
 		n.CacheBytes += m.cache / int64(len(samples))
 	}
@@ -101,17 +103,18 @@ func (s *Search) needOf(setup Setup) (n Need, known bool) {
 	return n, true
 }
 
-// needLogs are the logarithms of what samples of a setup needed, with its heap full.
-func needLogs(samples []sample, setup Setup) []float64 {
+// needLogs are the logarithms of what samples of a setup needed, with so much at the bounds of
+// what collections free.
+func needLogs(samples []sample, bound int64) []float64 {
 	var logs []float64
 	for _, m := range samples {
-		logs = append(logs, math.Log(float64(max(1, m.full(setup)+m.cache))))
+		logs = append(logs, math.Log(float64(max(1, m.full(bound)+m.cache))))
 	}
 	return logs
 }
 
-// meanOf is what samples of a setup needed on the average (geometric), with its heap full.
-func meanOf(samples []sample, setup Setup) float64 { return math.Exp(mean(needLogs(samples, setup))) }
+// meanOf is what samples of a setup needed on the average (geometric), as needLogs has it.
+func meanOf(samples []sample, bound int64) float64 { return math.Exp(mean(needLogs(samples, bound))) }
 
 // growthOf is the mean of what still grew at the end of the loads of a setup.
 func (s *Search) growthOf(setup Setup) int64 {
@@ -132,7 +135,8 @@ func (s *Search) samples(setup Setup) []sample {
 			continue
 		}
 		cache := s.used(t) - t.NeededBytes
-		out = append(out, sample{held: t.NeededBytes - t.heapTouched(), cache: cache, growth: t.growth(), heap: t.heapTouched()})
+		touched := s.touchedIn(t)
+		out = append(out, sample{held: t.NeededBytes - touched, cache: cache, growth: t.growth(), touched: touched})
 	}
 	return out
 }
@@ -140,30 +144,35 @@ func (s *Search) samples(setup Setup) []sample {
 // used is what a trial that had enough memory needed, with the heap as full as it was.
 func (s *Search) used(t Trial) int64 { return min(t.LimitBytes, t.NeededBytes+s.cacheOf(t)) }
 
-// heapTouched is what is resident of a trial's heap, heapUntouched what may become so
-// where its setup sizes the heap.
-func (t Trial) heapTouched() int64 {
-	heap := min(ledgerOf(t, 0).heap(), t.NeededBytes)
-	if own := t.Setup.heapBytes(); own > 0 {
-		heap = min(heap, own)
+// boundOn is the bound that a setup sets on what collections free: the heap, and direct buffers
+// where those that nobody holds stay; 0 where it does not size the heap.
+func (s *Search) boundOn(setup Setup) int64 {
+	heap := setup.heapBytes()
+	if heap > 0 && s.leavesDirect() {
+		return heap + setup.directBytes()
 	}
 	return heap
 }
 
-func (t Trial) heapUntouched() int64 { return max(0, t.Setup.heapBytes()-t.heapTouched()) }
+// touchedIn is what is resident in a trial of that which collections free, untouchedIn what may
+// become so where its setup sizes the heap.
+func (s *Search) touchedIn(t Trial) int64 {
+	touched := min(ledgerOf(t, 0).heap(), t.NeededBytes)
+	if own := t.Setup.heapBytes(); own > 0 {
+		touched = min(touched, own)
+	}
+	return touched + s.directTouched(t)
+}
+
+func (s *Search) untouchedIn(t Trial) int64 { return max(0, s.boundOn(t.Setup)-s.touchedIn(t)) }
 
 // like are the trials whose setup differs from another one in the size of the heap at
 // most; baselines had more memory than they could use.
 func (s *Search) like(setup Setup) []Trial {
-	var out []Trial
-	rest := setup.withoutHeap()
-	for _, t := range s.found.Trials {
+	return slices.DeleteFunc(s.alikeButForHeap(setup), func(t Trial) bool {
 		sized := (t.Setup.heapBytes() > 0) == (setup.heapBytes() > 0)
-		if t.Phase != PhaseBaseline && t.ofTheLoad() && sized && t.Setup.withoutHeap().Same(rest) {
-			out = append(out, t)
-		}
-	}
-	return out
+		return !sized || t.Setup.directBytes() != setup.directBytes()
+	})
 }
 
 // cacheOf is the page cache that a trial could not do without: what its own squeeze
@@ -207,11 +216,12 @@ func (s *Search) needDeviation() (deviation, freedom, assumed float64) {
 	var sum float64
 	var seen []Setup
 	for _, t := range s.found.Trials {
-		if !s.fixesHeap(t.Setup) || containsSetup(seen, t.Setup.withoutHeap()) {
+		alike := t.Setup.withoutHeap().plus(Setup{Options: withDirectBound(t.Setup.directBytes())})
+		if !s.fixesHeap(t.Setup) || containsSetup(seen, alike) {
 			continue
 		}
-		seen = append(seen, t.Setup.withoutHeap())
-		logs := needLogs(s.samples(t.Setup), t.Setup)
+		seen = append(seen, alike)
+		logs := needLogs(s.samples(t.Setup), s.boundOn(t.Setup))
 		center := mean(logs)
 		for _, l := range logs {
 			sum += (l - center) * (l - center)
@@ -256,13 +266,13 @@ func (s *Search) corrected(setup Setup, measured, held float64) (center float64,
 			if limit, told := s.longLimit(t, line); told {
 				long = max(long, limit-float64(growth))
 			} else {
-				more = max(more, float64(t.NeededBytes+t.heapUntouched()-growth)-held)
+				more = max(more, float64(t.NeededBytes+s.untouchedIn(t)-growth)-held)
 			}
 		case line.samples > 0 && t.tellsPressure():
 		case t.lacksMemory():
 			lacked = max(lacked, float64(t.LimitBytes-growth))
 		case t.hasRoom() && t.ofTheLoad():
-			enough = min(enough, float64(t.LimitBytes+t.heapUntouched()-growth))
+			enough = min(enough, float64(t.LimitBytes+s.untouchedIn(t)-growth))
 		}
 	}
 	center = min(measured, enough)
@@ -283,7 +293,7 @@ func (s *Search) longLimit(t Trial, line pressureLine) (limit float64, told bool
 	}
 	share := min(mostPressure, max(leastPressure, *t.Result.WorstReclaimShare))
 	slope := cmp.Or(line.slope, -usualSlope)
-	return max(float64(t.NeededBytes), float64(t.LimitBytes)*math.Pow(share/most, -slope)) + float64(t.heapUntouched()), true
+	return max(float64(t.NeededBytes), float64(t.LimitBytes)*math.Pow(share/most, -slope)) + float64(s.untouchedIn(t)), true
 }
 
 const (
@@ -327,7 +337,7 @@ func (s *Search) byPressure(setup Setup) (line pressureLine) {
 	for _, t := range s.found.Trials {
 		if t.Setup.Same(setup) && t.tellsPressure() {
 			xs = append(xs, math.Log(t.Result.ReclaimShare/most))
-			ys = append(ys, math.Log(float64(t.LimitBytes+t.heapUntouched())))
+			ys = append(ys, math.Log(float64(t.LimitBytes+s.untouchedIn(t))))
 		}
 	}
 	if len(xs) < 2 {

@@ -53,7 +53,7 @@ func (s *Search) pullLevers(ctx context.Context) error {
 	}
 	var heap []Lever
 	if s.best.setup.heapBytes() > 0 {
-		heap = s.openHeap()
+		heap = s.openSizes("heap")
 	}
 	files = append(files, hot...)
 	s.coming = [][]Lever{files, heap}
@@ -434,8 +434,12 @@ func (s *Search) sizes(l Ledger, lives float64) sizes {
 }
 
 // tooSmallAsGiven is the largest heap in which collections took too much of a trial as given,
-// where the JVM has by itself the collector that levers choose; 0 without one.
+// where the JVM has by itself the collector that levers choose; 0 without one, and where direct
+// buffers wait for collections.
 func (s *Search) tooSmallAsGiven() int64 {
+	if s.leavesDirect() {
+		return 0
+	}
 	most := int64(0)
 	for _, t := range s.found.Trials {
 		if s.heapTooSmall(t) {
@@ -585,10 +589,10 @@ func (s *Search) needed(t Trial, p point) (before, after int64) {
 		return s.limitOf(best), s.limitOf(t)
 	}
 	cache := (s.cacheNeed(best) + s.cacheNeed(t)) / 2
-	before = best.NeededBytes + best.heapUntouched() + cache
-	after = t.NeededBytes + t.heapUntouched() + cache
-	if has := best.Setup.heapBytes(); has > 0 {
-		if foreseen := before - (has - t.Setup.heapBytes()); after-foreseen <= s.chance(before) {
+	before = best.NeededBytes + s.untouchedIn(best) + cache
+	after = t.NeededBytes + s.untouchedIn(t) + cache
+	if has := s.boundOn(best.Setup); has > 0 {
+		if foreseen := before - (has - s.boundOn(t.Setup)); after-foreseen <= s.chance(before) {
 			after = foreseen
 		}
 	}
@@ -665,10 +669,11 @@ func (s *Search) leastTighter() int64 {
 // objective of 0.9 then leaves room for chance.
 const nearly = 0.93
 
-// openHeap is the heap's lever, or none where its user leaves nothing of it open.
-func (s *Search) openHeap() []Lever {
+// openSizes is the lever of this name that goes by a curve, or none where its user leaves
+// nothing of it open.
+func (s *Search) openSizes(id string) []Lever {
 	for _, l := range s.Levers {
-		if left, ok, _ := l.open(s.Facts); ok && l.ByCurve {
+		if left, ok, _ := l.open(s.Facts); ok && l.ByCurve && l.ID == id {
 			return []Lever{left}
 		}
 	}
@@ -678,7 +683,7 @@ func (s *Search) openHeap() []Lever {
 // tightenHeap tries smaller heaps by the curve of what collections cost, as long
 // as it foresees enough to save.
 func (s *Search) tightenHeap(ctx context.Context) error {
-	open := s.openHeap()
+	open := s.openSizes("heap")
 	if len(open) == 0 {
 		return nil // openLevers has said why
 	}
@@ -742,14 +747,21 @@ func (s *Search) keepSpeed() float64 {
 	return min(0.999, max(KneeShare, nearly/max(faster, nearly)))
 }
 
+// above is a size to try, or the middle between one that was too small, where there is one, and
+// one that was not.
+func above(tooSmall, size, has int64) int64 {
+	if tooSmall > 0 {
+		return max(size, (tooSmall+has)/2/mib*mib)
+	}
+	return size
+}
+
 // nextHeap is the heap to try next, above one that was too small; or the reason
 // why there is none.
 func (s *Search) nextHeap(tooSmall int64) (int64, string) {
 	has := s.best.setup.heapBytes()
 	heap, ok := tightHeap(heapPoints(s.found.Trials, s.best.setup), has, s.keepSpeed())
-	if tooSmall > 0 {
-		heap = max(heap, (tooSmall+has)/2/mib*mib)
-	}
+	heap = above(tooSmall, heap, has)
 	switch {
 	case has == 0:
 		return 0, "the heap is not sized: the collector's lever was not kept"

@@ -348,6 +348,7 @@ func (s *Search) Run(ctx context.Context) (*Found, error) {
 		s.findAsGiven,
 		s.pullLevers,
 		s.tightenHeap,
+		s.tightenDirect,
 		s.choose,
 		s.findLimit,
 		s.narrowAsGiven,

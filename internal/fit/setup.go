@@ -44,6 +44,9 @@ func (s Setup) plus(more Setup) Setup {
 	return out
 }
 
+// youngOption sets the size of the young generation.
+const youngOption = "-Xmn"
+
 const initialHeapOption = "-XX:InitialHeapSize="
 
 // boundInitialHeap has the heap begin with no more than it may have: HotSpot would not
@@ -84,10 +87,13 @@ func (s Setup) Same(o Setup) bool {
 // heapBytes is the -Xmx of the setup, 0 without one.
 func (s Setup) heapBytes() int64 { return maxHeap(s.Options) }
 
-// withoutHeap is the setup without the sizes of the heap.
+// directBytes is the -XX:MaxDirectMemorySize of the setup, 0 without one.
+func (s Setup) directBytes() int64 { return sizeIn(s.Options, directOption) }
+
+// withoutHeap is the setup without the sizes of the heap, and of what else collections free.
 func (s Setup) withoutHeap() Setup {
 	s.Options = slices.DeleteFunc(slices.Clone(s.Options), func(o string) bool {
-		return strings.HasPrefix(o, "-Xmx") || strings.HasPrefix(o, "-Xmn")
+		return strings.HasPrefix(o, "-Xmx") || strings.HasPrefix(o, youngOption) || strings.HasPrefix(o, directOption)
 	})
 	return s
 }
