@@ -145,7 +145,7 @@ func (s *Search) doubts(t Trial) bool {
 	if t.enough() && (findsLimit(t.Phase) || s.noDearer(t)) { // its speed does not matter
 		return false
 	}
-	if s.surelyDear(t) { // the pace of the machine is divided out
+	if s.surelyDear(t) || s.heapTooSmall(t) { // the pace of the machine is divided out, or collections tell why
 		return false
 	}
 	last := 0

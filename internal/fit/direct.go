@@ -107,11 +107,20 @@ func (t Trial) looks() []*footprint.Footprint {
 	return slices.DeleteFunc([]*footprint.Footprint{t.Result.Peak, t.Result.End}, func(f *footprint.Footprint) bool { return f.DirectBytes() == 0 })
 }
 
+// openDirect is the lever of direct buffers that wait for collections, or none where none do, or
+// the best point does not bound them.
+func (s *Search) openDirect() []Lever {
+	if s.best.setup.directBytes() == 0 || !s.leavesDirect() {
+		return nil
+	}
+	return s.openSizes("direct")
+}
+
 // tightenDirect tries smaller bounds of direct buffers that wait for collections, by the curve of
 // what these cost, as tightenHeap does with the heap.
 func (s *Search) tightenDirect(ctx context.Context) error {
-	open := s.openSizes("direct")
-	if len(open) == 0 || s.best.setup.directBytes() == 0 || !s.leavesDirect() {
+	open := s.openDirect()
+	if len(open) == 0 {
 		return nil
 	}
 	lever := open[0]
@@ -144,7 +153,7 @@ func (s *Search) tightenDirect(ctx context.Context) error {
 // nextDirect are the sizes to try next, with a bound of direct buffers above one that was too
 // small; or the reason why there are none. The young generation shrinks as the room for those that
 // wait does: so it is collected before they are at their bound, which costs less than to have the
-// whole heap collected.
+// whole heap collected. The heap becomes as tight as its own curve allows in the same trial.
 func (s *Search) nextDirect(tooSmall int64) (sizes, string) {
 	setup := s.best.setup
 	has, held := setup.directBytes(), s.directHeld(setup)
@@ -158,11 +167,15 @@ func (s *Search) nextDirect(tooSmall int64) (sizes, string) {
 	case s.room() <= reserve:
 		return sizes{}, noTrialLeft
 	}
-	heap := setup.heapBytes()
-	young := cmp.Or(sizeIn(setup.Options, youngOption), heap/3)
-	less := young - max(mib, int64(float64(young)*float64(direct-held)/float64(has-held))/mib*mib)
-	live := s.live(s.best)
-	return sizes{heap: max(heap-less, min(heap, heapFor(live, tightest))), young: young - less, direct: direct}, ""
+	heap, live := setup.heapBytes(), s.live(s.best)
+	room := float64(direct-held) / float64(has-held)
+	young := int64(room * float64(cmp.Or(sizeIn(setup.Options, youngOption), heap/3)))
+	if tight, reason := s.nextHeap(0); reason == "" {
+		heap = tight
+	}
+	usual := youngFor(heap, live)
+	young = max(mib, min(usual, young)/mib*mib)
+	return sizes{heap: max(heap-(usual-young), min(heap, heapFor(live, tightest))), young: young, direct: direct}, ""
 }
 
 // directHeld is the least that direct buffers took in trials that differ from a setup in the sizes

@@ -55,8 +55,9 @@ func (s *Search) pullLevers(ctx context.Context) error {
 	if s.best.setup.heapBytes() > 0 {
 		heap = s.openSizes("heap")
 	}
+	direct := s.openDirect()
 	files = append(files, hot...)
-	s.coming = [][]Lever{files, heap}
+	s.coming = [][]Lever{files, direct, heap}
 	for len(slow) > 0 {
 		s.promising(slow)
 		if err := s.pull(ctx, slow[:1]); err != nil {
@@ -64,7 +65,7 @@ func (s *Search) pullLevers(ctx context.Context) error {
 		}
 		slow = slow[1:]
 	}
-	s.coming = [][]Lever{heap}
+	s.coming = [][]Lever{direct, heap}
 	if err := s.pull(ctx, files); err != nil {
 		return err
 	}
@@ -731,7 +732,11 @@ type heapTrial struct {
 }
 
 func (s *Search) heapTrial(lever Lever, setup Setup, heap int64) heapTrial {
-	added := lever.setup(sizes{heap: heap, young: youngFor(heap, s.live(s.best))})
+	young := youngFor(heap, s.live(s.best))
+	if has := sizeIn(setup.Options, youngOption); has > 0 && s.leavesDirect() {
+		young = min(young, has) // by it fewer of them wait
+	}
+	added := lever.setup(sizes{heap: heap, young: young})
 	return heapTrial{Attempt{Phase: PhaseLever, Lever: lever.Name, Setup: setup.plus(added), LimitBytes: s.leverLimit()}, heap, added}
 }
 
