@@ -137,11 +137,8 @@ func (s *Search) tightenDirect(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if reason = s.unfit(t); reason == "" {
-			reason = s.carry(s.on(s.best, []LeverResult{result}, t))
-		}
-		if reason != "" {
-			result.Trial, result.Reason, tooSmall = t.Number, fmt.Sprintf("with %d MiB: %s", next.direct/mib, reason), next.direct
+		if !s.carriesSize(&result, t, next.direct) {
+			tooSmall = next.direct
 		}
 	}
 	if !s.uses(lever) {

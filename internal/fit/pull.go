@@ -711,17 +711,27 @@ func (s *Search) tightenHeap(ctx context.Context) error {
 			return err
 		}
 		result.Setup = h.added
-		if reason = s.unfit(t); reason == "" {
-			reason = s.carry(s.on(s.best, []LeverResult{result}, t))
-		}
-		if reason != "" {
-			result.Trial, result.Reason, tooSmall = t.Number, fmt.Sprintf("with %d MiB: %s", h.heap/mib, reason), h.heap
+		if !s.carriesSize(&result, t, h.heap) {
+			tooSmall = h.heap
 		}
 	}
 	if !s.uses(lever) {
 		s.drop(result, result.Reason)
 	}
 	return nil
+}
+
+// carriesSize carries the point of a trial with a smaller size, or says in its lever's result why
+// not.
+func (s *Search) carriesSize(r *LeverResult, t Trial, size int64) bool {
+	reason := s.unfit(t)
+	if reason == "" {
+		reason = s.carry(s.on(s.best, []LeverResult{*r}, t))
+	}
+	if reason != "" {
+		r.Trial, r.Reason = t.Number, fmt.Sprintf("with %d MiB: %s", size/mib, reason)
+	}
+	return reason == ""
 }
 
 // heapTrial is a trial of a heap, which it adds to a setup.
