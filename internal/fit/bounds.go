@@ -96,6 +96,7 @@ func boundCollector(l Ledger) int64 {
 // boundHeap leaves the smallest heap that is tried.
 func boundHeap(l Ledger) int64 { return l.heapBeyond(tightest) }
 
+// boundDirect: all of them may wait for a collection.
 func boundDirect(l Ledger) int64 { return l.Footprint.DirectBytes() }
 
 func boundArenas(l Ledger) int64 {

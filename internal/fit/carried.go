@@ -133,8 +133,8 @@ func (s *Search) surelyCheaper(a, b point, by float64) bool {
 }
 
 // surelyNoLarger says that a point needs no more than another. Two that differ in the bounds
-// of what collections free alone differ by those; of others the difference of the means has an upper
-// bound, with the confidence of cost bounds.
+// of what collections free alone differ by those; of others the difference of the means has an
+// upper bound, with the confidence of cost bounds.
 func (s *Search) surelyNoLarger(a, b point) bool {
 	if x, y := s.boundOn(a.setup), s.boundOn(b.setup); x > 0 && y > 0 && a.setup.withoutHeap().Same(b.setup.withoutHeap()) {
 		return x <= y

@@ -21,6 +21,9 @@ const (
 	// directFull is the part of their bound from which direct buffers are at it: what they
 	// take rises until a collection.
 	directFull = 0.8
+	// directFell is the part of what they took that is gone at the end of a load where they
+	// wait for collections.
+	directFell = 0.2
 )
 
 // directKept is the bound of direct buffers where a lever sizes the heap: twice what they took as
@@ -47,10 +50,6 @@ func (s *Search) directTaken() int64 {
 	}
 	return taken
 }
-
-// directFell is the part of what direct buffers took that is gone at the end of a load where
-// they wait for collections.
-const directFell = 0.2
 
 // leavesDirect says that direct buffers which nobody holds stay until a collection: in some trial
 // they took much less at the end than before. What they take is a matter of chance then, up to
