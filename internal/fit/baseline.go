@@ -142,7 +142,7 @@ func (s *Search) doubts(t Trial) bool {
 	if t.AskedShare <= 0 { // it was not, or was not to be as fast as a baseline
 		return false
 	}
-	if t.enough() && (findsLimit(t.Phase) || s.noDearer(t)) { // its speed does not matter
+	if t.enough() && (findsLimit(t.Phase) || s.blameless(t)) { // its speed does not matter
 		return false
 	}
 	if s.surelyDear(t) || s.heapTooSmall(t) { // the pace of the machine is divided out, or collections tell why

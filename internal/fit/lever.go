@@ -176,3 +176,14 @@ func (l Lever) needless(beside Lever) bool { return slices.Contains(l.NothingBes
 
 // sizesHeap says that the lever sets the heap.
 func (l Lever) sizesHeap() bool { return slices.Contains(l.Options, "-Xmx{heap}m") }
+
+// free says that the lever takes no processor time but that of collections.
+func (l Lever) free() bool {
+	return !l.Own && !l.Slows && !slices.Contains(l.Harms, HarmSpeed) && !slices.Contains(l.Harms, HarmStart)
+}
+
+// adds says that a word of a setup is the lever's.
+func (l Lever) adds(word string) bool {
+	return l.Extract && word == otherJar || l.NoHugePages && word == noHugePages ||
+		slices.ContainsFunc(slices.Concat(l.Options, l.Env), func(o string) bool { return isOf(word, o) })
+}

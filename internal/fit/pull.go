@@ -563,7 +563,7 @@ func gcShareOf(t Trial) float64 {
 
 // unfit says why a trial's levers are out of the question, whatever is preferred, or "".
 func (s *Search) unfit(t Trial) string {
-	if !t.Passed && !(t.SlowElsewhere && (s.noDearer(t) || s.heapBears(t))) {
+	if !t.Passed && !(t.SlowElsewhere && s.blameless(t)) {
 		return fmt.Sprintf("%s at %d MiB", t.Verdict, t.LimitBytes/mib)
 	}
 	if s.passedByLuck(t) {

@@ -91,10 +91,10 @@ func regress(points []costPoint) regression {
 const (
 	// driftVariance is the variance of the machine's drift, in units of that by which trials
 	// at one moment differ, and driftTime after what time two have e times less of it in common.
-	// The costs of a Spring Boot service, over the pace of the machine, differed by half as much
-	// within five minutes as later (docs/results/steady.md): too few pairs for more than that.
-	driftVariance = 2
-	driftTime     = 20 * time.Minute
+	// By the costs of the demo service over the pace of the machine (docs/results/steady.md) these
+	// are about the likeliest: a drift within minutes is not, one in hours is as likely.
+	driftVariance = 1
+	driftTime     = time.Hour
 )
 
 // shared is the covariance of two trials for the drift of their machine.
@@ -135,13 +135,16 @@ func apartFromDrift(rows [][]float64, points []costPoint) {
 func wordsOf(s Setup) []string {
 	words := slices.Concat(s.Options, s.Env)
 	if s.Jar != "" {
-		words = append(words, "-jar")
+		words = append(words, otherJar)
 	}
 	if s.NoHugePages {
-		words = append(words, "no huge pages")
+		words = append(words, noHugePages)
 	}
 	return words
 }
+
+// The words of what is no option or variable.
+const otherJar, noHugePages = "-jar", "no huge pages"
 
 // row is the row of words; known is false where no trial had one of them.
 func (r regression) row(words []string) (row []float64, known bool) {

@@ -53,6 +53,7 @@ func minute(n float64) time.Time { return time.Unix(0, 0).Add(time.Duration(n * 
 
 // A trial is compared with those that were made near to it, for the machine was as it is then.
 func TestRegressionOfDrift(t *testing.T) {
+	const hour = 60 // in minutes
 	a := adds("-a")
 	slowed := func(at ...float64) []costPoint {
 		points := []costPoint{{setup: Setup{}, log: 1}, {setup: a, log: 1.2}, {setup: Setup{}, log: 1.18}}
@@ -68,13 +69,13 @@ func TestRegressionOfDrift(t *testing.T) {
 	if l, v, _ := regress(slowed(5, 5, 5)).difference(a, Setup{}); math.Abs(l-log) > 1e-9 || math.Abs(v-variance) > 1e-9 {
 		t.Errorf("at one moment: %.3f, variance %.3f", l, v)
 	}
-	if l, v, _ := regress(slowed(0, 60, 62)).difference(a, Setup{}); l < 0.02 || l > 0.07 || v < 1.5 || v > 3 {
+	if l, v, _ := regress(slowed(0, 3*hour, 3*hour+2)).difference(a, Setup{}); l < 0.02 || l > 0.08 || v < 1.5 || v > 2.2 {
 		t.Errorf("the second baseline beside it: %.3f, variance %.3f", l, v)
 	}
-	if l, v, _ := regress(slowed(0, 60, 120)).difference(a, Setup{}); math.Abs(l-0.11) > 1e-9 || v < 3 || v > 1.5*(1+driftVariance) {
+	if l, v, _ := regress(slowed(0, 3*hour, 6*hour)).difference(a, Setup{}); math.Abs(l-0.11) > 1e-9 || v < 2.5 || v > 1.5*(1+driftVariance) {
 		t.Errorf("far from both: %.3f, variance %.3f", l, v)
 	}
-	nodes := slowed(0, 60, 62)
+	nodes := slowed(0, 3*hour, 3*hour+2)
 	nodes[2].node = "b" // what another machine does says nothing
 	if l, _, known := regress(nodes).difference(a, Setup{}); !known || math.Abs(l-0.2) > 1e-9 {
 		t.Errorf("on another node: %.3f", l)

@@ -29,6 +29,15 @@ func (s *Search) answersLate(t Trial) string {
 	return ""
 }
 
+// tellsWaiting says that a trial tells whether threads waited.
+func (s *Search) tellsWaiting(t Trial) bool {
+	if s.bar == nil {
+		return false
+	}
+	_, _, known := s.compared(t, *s.bar)
+	return known
+}
+
 func harmsLatency(l Lever) bool { return slices.Contains(l.Harms, HarmLatency) }
 
 // hasNew says that a trial has a lever of a kind that the best point has not.

@@ -280,11 +280,16 @@ func (s *Search) passedByLuck(t Trial) bool {
 	return known && math.Exp(log+deviation*math.Sqrt(variance)) > 1/(1-s.Spare)
 }
 
-// heapBears says that a trial which differs from the best point in the size of the heap alone
-// keeps the objective, by what the same work costs at the best point and by what collections
-// and reclaim took of the trial: a smaller heap costs nothing else.
-func (s *Search) heapBears(t Trial) bool {
-	if s.Spare <= 0 || t.Setup.heapBytes() == 0 || s.best.setup.heapBytes() == 0 || !t.Setup.withoutHeap().Same(s.best.setup.withoutHeap()) {
+// blameless says that a trial which was too slow was not so for its levers.
+func (s *Search) blameless(t Trial) bool { return s.noDearer(t) || s.collectionsBear(t) }
+
+// collectionsBear says that a trial keeps the objective by what the same work costs at the best
+// point and by what collections and reclaim took of the trial, where all in which it differs from
+// that point costs nothing else: sizes of the heap, and levers that take no processor time. That
+// its work cost more is then the machine's doing, unless it is sure that it did. Whether threads
+// waited is told elsewhere (answersLate).
+func (s *Search) collectionsBear(t Trial) bool {
+	if s.Spare <= 0 || t.AskedShare <= 0 || s.waits(t.Setup) && !s.tellsWaiting(t) || s.surelyDear(t) || !s.differsFreely(t.Setup) {
 		return false
 	}
 	ratio, known := s.costRatio(s.best.setup, Setup{})
@@ -292,12 +297,25 @@ func (s *Search) heapBears(t Trial) bool {
 	return known && told && lost < 1 && ratio/(1-lost) <= 1/(1-s.Spare)
 }
 
+// differsFreely says that all in which a setup differs from the best point are levers that take no
+// processor time but that of collections.
+func (s *Search) differsFreely(setup Setup) bool {
+	free := func(words, others []string) bool {
+		return !slices.ContainsFunc(words, func(w string) bool {
+			return !slices.Contains(others, w) && !slices.ContainsFunc(s.Levers, func(l Lever) bool { return l.free() && l.adds(w) })
+		})
+	}
+	is, was := wordsOf(setup), wordsOf(s.best.setup)
+	return free(is, was) && free(was, is)
+}
+
 // costUntold says that a trial of levers was too slow, that memory was not the reason, and
 // that it is not known whether they were: what the work cost may or may not be within the
-// objective, or less of it was done than in the baseline.
+// objective, or less of it was done than in the baseline. One with a new lever that is to spend
+// speed is done without it.
 func (s *Search) costUntold(t Trial) bool {
 	base := s.found.Baseline.Result
-	if t.Phase != PhaseLever || !t.SlowElsewhere || t.AskedShare <= 0 || t.Repeat > 0 || s.room() <= reserve || base == nil || s.waits(t.Setup) || s.burnsIdle() || s.heapBears(t) {
+	if t.Phase != PhaseLever || !t.SlowElsewhere || t.AskedShare <= 0 || t.Repeat > 0 || s.room() <= reserve || base == nil || s.waits(t.Setup) || s.burnsIdle() || s.hasNew(t, spendsSpeed) || s.collectionsBear(t) {
 		return false
 	}
 	if _, measured := base.AnswerCost(); !measured {
@@ -350,10 +368,15 @@ func (s *Search) waits(setup Setup) bool {
 // any size.
 func (l Lever) isIn(s Setup) bool {
 	for _, o := range slices.Concat(l.Options, l.Env) {
-		plain, _, sized := strings.Cut(o, "{")
-		if !slices.ContainsFunc(slices.Concat(s.Options, s.Env), func(has string) bool { return has == o || sized && strings.HasPrefix(has, plain) }) {
+		if !slices.ContainsFunc(slices.Concat(s.Options, s.Env), func(word string) bool { return isOf(word, o) }) {
 			return false
 		}
 	}
 	return true
+}
+
+// isOf says that a word of a setup is an option or variable of a lever, with any size.
+func isOf(word, option string) bool {
+	plain, _, sized := strings.Cut(option, "{")
+	return word == option || sized && strings.HasPrefix(word, plain)
 }

@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -106,6 +107,7 @@ func TestLeverThatWinsSpeedIsKept(t *testing.T) {
 func TestCostUntold(t *testing.T) {
 	c1 := Setup{Options: []string{"-XX:TieredStopAtLevel=1"}}
 	arenas := Lever{ID: "arenas", Env: []string{"MALLOC_ARENA_MAX=1"}, Waits: true}
+	hot := Lever{ID: "hot", Options: []string{"-XX:CompileThresholdScaling={scale}"}, Scales: []Scale{{Times: 10, Keeps: 0.85}}}
 	for _, c := range []struct {
 		name             string
 		seconds          float64
@@ -122,13 +124,14 @@ func TestCostUntold(t *testing.T) {
 		{"less work was done", 40, 2000, c1, 2, 0, true, false},
 		{"its threads wait for each other", 40, 4000, Setup{Env: arenas.Env}, 2, 0, false, false},
 		{"they share one processor", 40, 4000, Setup{Env: arenas.Env}, 1, 0, false, true},
+		{"it is to spend speed", 72, 4000, Setup{Options: []string{"-XX:CompileThresholdScaling=10"}}, 2, 0, false, false},
 	} {
 		base, tr := costing(Setup{}, PhaseBaseline, 66), costing(c.setup, PhaseLever, c.seconds)
 		l := *tr.Result.Load
 		l.OK = c.answers
 		tr.Result.Load = &l
 		tr.Passed, tr.Verdict, tr.AskedShare, tr.SlowElsewhere, tr.Repeat = false, trial.TooSlow, 1/1.1, true, c.repeat
-		s := &Search{Levers: []Lever{arenas}, Facts: Facts{Processors: c.processors}, found: Found{Baseline: base, Trials: []Trial{base, base, tr}}}
+		s := &Search{Levers: []Lever{arenas, hot}, Facts: Facts{Processors: c.processors}, found: Found{Baseline: base, Trials: []Trial{base, base, tr}}}
 		if untold, noDearer := s.costUntold(tr), s.noDearer(tr); untold != c.untold || noDearer != c.noDearer {
 			t.Errorf("%s: untold %v, no dearer %v (%+v)", c.name, untold, noDearer, s.relativeCost(c.setup, Setup{}))
 		}
@@ -173,37 +176,60 @@ func TestBaselineTells(t *testing.T) {
 	}
 }
 
-// A smaller heap costs collections and nothing else: where a trial with one was slow, what the
-// work costs at the best point and what collections took tell whether the objective holds.
-func TestHeapBears(t *testing.T) {
-	ran := func(phase Phase, option string, cost time.Duration, collecting float64) Trial {
+// A smaller heap, and levers that take no processor time, cost collections and nothing else: where
+// a trial with them was slow, what the work costs at the best point and what collections took tell
+// whether the objective holds.
+func TestCollectionsBear(t *testing.T) {
+	ran := func(phase Phase, options string, cost time.Duration, collecting float64) Trial {
 		group := 1000 * cost
-		r := &trial.Result{LoadCPUTime: group, Load: &load.Result{OK: 1000}, GCShare: &collecting,
+		r := &trial.Result{LoadCPUTime: group, Load: &load.Result{OK: 1000, Elapsed: group}, GCShare: &collecting,
 			Times: &runner.Times{Age: group, Group: group, Collector: time.Duration(collecting * float64(group)), JVM: true}}
-		tr := Trial{Attempt{Phase: phase, LimitBytes: 100 * mib}, Outcome{Passed: true, Result: r}}
-		if option != "" {
-			tr.Setup.Options = []string{option}
-		}
-		return tr
+		return Trial{Attempt{Phase: phase, LimitBytes: 100 * mib, Setup: Setup{Options: strings.Fields(options)}}, Outcome{Passed: true, Result: r, AskedShare: 1 / 1.1}}
 	}
 	const ms = time.Millisecond
 	base, best := ran(PhaseBaseline, "", 10*ms, 0.02), ran(PhaseLever, "-Xmx14m", 9*ms, 0.05)
+	compacted := ran(PhaseLever, "-Xmx14m -XX:+UseCompactObjectHeaders", 9*ms, 0.05)
 	for _, c := range []struct {
 		name string
 		best Trial
 		t    Trial
 		want bool
 	}{
-		{"slow for another reason", best, ran(PhaseLever, "-Xmx9m", 20*ms, 0.08), true},
-		{"slow for its collections", best, ran(PhaseLever, "-Xmx9m", 20*ms, 0.3), false},
-		{"little, but the best point has nothing to spare", ran(PhaseLever, "-Xmx14m", 10500*time.Microsecond, 0.05), ran(PhaseLever, "-Xmx9m", 20*ms, 0.1), false},
-		{"another lever", best, ran(PhaseLever, "-Xss512k", 20*ms, 0.02), false},
+		{"slow for another reason", best, ran(PhaseLever, "-Xmx9m", 11500*time.Microsecond, 0.08), true},
+		{"slow for its collections", best, ran(PhaseLever, "-Xmx9m", 11500*time.Microsecond, 0.3), false},
+		{"little, but the best point has nothing to spare", ran(PhaseLever, "-Xmx14m", 10500*time.Microsecond, 0.05), ran(PhaseLever, "-Xmx9m", 11500*time.Microsecond, 0.1), false},
+		{"surely dear", best, ran(PhaseLever, "-Xmx9m", 20*ms, 0.02), false},
+		{"levers that take no processor time", base, ran(PhaseLever, "-XX:+UseSerialGC -Xmx14m -XX:+UseCompactObjectHeaders", 11500*time.Microsecond, 0.05), true},
+		{"with one that does", base, ran(PhaseLever, "-Xmx14m -XX:TieredStopAtLevel=1", 11500*time.Microsecond, 0.05), false},
+		{"without one that is free", compacted, ran(PhaseLever, "-Xmx9m", 11500*time.Microsecond, 0.02), true},
+		{"without one that is not", ran(PhaseLever, "-Xmx14m -XX:TieredStopAtLevel=1", 9*ms, 0.05), ran(PhaseLever, "-Xmx9m", 11500*time.Microsecond, 0.02), false},
+		{"one of the user's own", best, ran(PhaseLever, "-Xmx14m -Dshop.cache=10", 11500*time.Microsecond, 0.02), false},
 	} {
-		c.t.Passed = false
-		s := &Search{Spare: 1 - 1/1.1, best: point{setup: c.best.Setup, at: c.best}, found: Found{Baseline: base, Trials: []Trial{base, c.best, c.t}}}
-		if got := s.heapBears(c.t); got != c.want {
+		c.t.Passed, c.t.SlowElsewhere = false, true
+		s := &Search{Spare: 1 - 1/1.1, Levers: Levers, best: point{setup: c.best.Setup, at: c.best}, found: Found{Baseline: base, Trials: []Trial{base, c.best, c.t}}}
+		if got := s.collectionsBear(c.t); got != c.want {
 			cost, _ := s.memoryCost(c.t)
 			t.Errorf("%s: %v, memory took %.3f", c.name, got, cost)
+		}
+	}
+}
+
+// Whether threads wait for each other is told by a load without a rate alone.
+func TestCollectionsBearWhereThreadsMayWait(t *testing.T) {
+	ran := func(phase Phase, cost time.Duration, setup Setup) Trial {
+		none := 0.0
+		r := &trial.Result{LoadCPUTime: 1000 * cost, Load: &load.Result{OK: 1000, Elapsed: 1000 * cost}, GCShare: &none}
+		return Trial{Attempt{Phase: phase, LimitBytes: 100 * mib, Setup: setup}, Outcome{Passed: true, Result: r, AskedShare: 1 / 1.1}}
+	}
+	base, slow := ran(PhaseBaseline, 10*time.Millisecond, Setup{}), ran(PhaseLever, 11500*time.Microsecond, Setup{Env: []string{"MALLOC_ARENA_MAX=1"}})
+	for _, c := range []struct {
+		processors   int
+		openLoop, ok bool
+	}{{1, false, true}, {1, true, true}, {2, false, true}, {2, true, false}} {
+		s := &Search{Spare: 1 - 1/1.1, Levers: Levers, OpenLoop: c.openLoop, bar: &base, found: Found{Baseline: base, Trials: []Trial{base, slow}}}
+		s.Facts.Processors = c.processors
+		if got := s.collectionsBear(slow); got != c.ok {
+			t.Errorf("%+v: %v", c, got)
 		}
 	}
 }
