@@ -12,7 +12,7 @@ import (
 )
 
 // driftBins are the ends of the times between two trials that are told apart.
-var driftBins = []time.Duration{2 * time.Minute, 5 * time.Minute, 10 * time.Minute, 20 * time.Minute, 40 * time.Minute}
+var driftBins = []time.Duration{2 * time.Minute, 5 * time.Minute, 10 * time.Minute, 20 * time.Minute, 40 * time.Minute, 4 * time.Hour}
 
 // hardlyAgain is the share of its processor time that pages which were read again may have cost
 // a trial.

@@ -166,7 +166,7 @@ func (s *Search) memoryCost(t Trial) (cost float64, known bool) {
 	}
 	paused, awaited := 0.0, 0.0
 	if r.GCShare != nil {
-		paused = 1 - (1-*r.GCShare)/(1-min(0.99, s.roomyGC(t)))
+		paused = 1 - (1-*r.GCShare)/(1-min(mostCollecting, s.roomyGC(t)))
 	}
 	if r.AwaitShare != nil {
 		awaited = *r.AwaitShare

@@ -194,7 +194,7 @@ func (s *Search) directPoints(setup Setup) []heapPoint {
 	for _, t := range s.alikeButForHeap(setup) {
 		share, known := collectingOf(t)
 		if bound := t.Setup.directBytes(); bound > held && known && t.enough() {
-			out = append(out, heapPoint{bound, held, min(share, 0.99)})
+			out = append(out, heapPoint{bound, held, min(share, mostCollecting)})
 		}
 	}
 	return out

@@ -69,7 +69,7 @@ func fitGCCost(points []heapPoint) (c gcCost, ok bool) {
 		}
 	}
 	c.live = float64(min(least.live, least.heap*9/10))
-	c.cost = max(least.share, 1e-4) / (1 - min(least.share, 0.99)) * (float64(least.heap) - c.live)
+	c.cost = max(least.share, 1e-4) / (1 - min(least.share, mostCollecting)) * (float64(least.heap) - c.live)
 	return c, true
 }
 
@@ -153,8 +153,11 @@ func heapPointOf(t Trial, heap int64) []heapPoint {
 	if t.LiveBytes == 0 || t.LiveBytes >= heap || !known {
 		return nil
 	}
-	return []heapPoint{{heap, t.LiveBytes, min(share, 0.99)}}
+	return []heapPoint{{heap, t.LiveBytes, min(share, mostCollecting)}}
 }
+
+// mostCollecting is the largest share of a trial that collections are believed to take.
+const mostCollecting = 0.99
 
 // collectingOf is the share of its processor time that a trial's collections took or,
 // where threads were not told apart, of the time: others have a part in that.

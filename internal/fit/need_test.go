@@ -368,6 +368,9 @@ func TestSmallerHeapSaves(t *testing.T) {
 	if before, after := s.needed(small, s.best); before-after != 3*mib {
 		t.Errorf("%d MiB are saved", (before-after)/mib)
 	}
+	if before, after := s.needed(ran("-Xmx11m", 60*mib), s.best); before-after != -17*mib { // both heaps may fill
+		t.Errorf("of a heap that surely needs more elsewhere %d MiB are saved", (before-after)/mib)
+	}
 	if before, after := s.needed(ran("-Xss512k", 41*mib), s.best); before-after != -mib {
 		t.Errorf("of another lever %d MiB are saved", (before-after)/mib)
 	}

@@ -107,7 +107,7 @@ func (s *Search) better(p, best rated, least float64, prefer Prefer) bool {
 func (s *Search) saves(p, best point) (before, saved int64) {
 	before, after := s.needed(p.at, best)
 	saved = before - after
-	if saved >= 0 && (saved < leastBytes/2 || p.unforeseen && saved < s.chance(before)) {
+	if saved >= 0 && (saved < leastBytes/2 || p.unforeseen && saved < s.chance(before, costConfidence)) {
 		return before, 0
 	}
 	return before, saved
@@ -121,7 +121,7 @@ func (s *Search) whyNot(p, best point) string {
 	}
 	_, after := s.needed(p.at, best)
 	if less := before - after; saved == 0 && less >= leastBytes/2 {
-		return fmt.Sprintf("%s less were needed with it, and trials of the same differ by %s", mibText(less), mibText(s.chance(before)))
+		return fmt.Sprintf("%s less were needed with it, and trials of the same differ by %s", mibText(less), mibText(s.chance(before, costConfidence)))
 	}
 	return "no less was needed with it"
 }

@@ -593,7 +593,7 @@ func (s *Search) needed(t Trial, p point) (before, after int64) {
 	before = best.NeededBytes + s.untouchedIn(best) + cache
 	after = t.NeededBytes + s.untouchedIn(t) + cache
 	if has := s.boundOn(best.Setup); has > 0 {
-		if foreseen := before - (has - s.boundOn(t.Setup)); after-foreseen <= s.chance(before) {
+		if foreseen := before - (has - s.boundOn(t.Setup)); after-foreseen <= s.chance(before, sizesConfidence) {
 			after = foreseen
 		}
 	}
@@ -606,11 +606,17 @@ func unforeseen(added []LeverResult) bool {
 	return len(added) > 0 && !slices.ContainsFunc(added, func(r LeverResult) bool { return r.Lever.bound != nil })
 }
 
-// chance is by how much the needs of two trials of the same setup differ at most, with
-// the confidence of cost bounds.
-func (s *Search) chance(need int64) int64 {
+// sizesConfidence is that with which a smaller heap must be seen to need more elsewhere. It has
+// done so with native memory that waits for collections; else such trials differ by chance, and by
+// more than is assumed before trials tell: malloc had 36 to 46 MiB of the demo service, most of
+// them C2's.
+const sizesConfidence = 0.999
+
+// chance is by how much the needs of two trials of the same setup differ at most, with a
+// confidence.
+func (s *Search) chance(need int64, confidence float64) int64 {
 	deviation, freedom, _ := s.needDeviation()
-	return int64(stats.InvCDF(stats.TDist{V: freedom})(costConfidence) * math.Sqrt2 * deviation * float64(need))
+	return int64(stats.InvCDF(stats.TDist{V: freedom})(confidence) * math.Sqrt2 * deviation * float64(need))
 }
 
 // on is the point of a trial of levers on top of another point. A lever that the other

@@ -31,6 +31,8 @@ type costPoint struct {
 	setup Setup
 	node  string
 	log   float64
+	// collecting is the share of that which collections took.
+	collecting float64
 	// at is when it was made; where that is zero it has nothing in common with the others.
 	at time.Time
 	// limited says that the heap was smaller than with ample memory, for it follows the limit.
@@ -47,6 +49,12 @@ func (p costPoint) words() []string {
 		words = append(words, heapOfLimit)
 	}
 	return words
+}
+
+// withoutCollections is what the work cost beside them, and the setup without what they cost by.
+func (p costPoint) withoutCollections() costPoint {
+	p.setup, p.log = p.setup.withoutHeap(), p.log+math.Log1p(-min(p.collecting, mostCollecting))
+	return p
 }
 
 func regress(points []costPoint) regression {

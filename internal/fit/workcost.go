@@ -120,12 +120,14 @@ func (t Trial) tellsLevers() bool {
 // leverCosts are the costs that levers are judged by. Where the heap follows the limit (limited)
 // it is smaller than with ample memory: what that costs is not the levers', and the trials as
 // given at their limits tell it.
-func (s *Search) leverCosts(limited bool) regression {
-	points, told := s.costPoints(), false
+func (s *Search) leverCosts(limited bool) regression { return regress(s.leverPoints(limited)) }
+
+func (s *Search) leverPoints(limited bool) []costPoint {
 	if !limited {
-		return regress(points)
+		return s.costPoints()
 	}
 	var all []costPoint
+	told := false
 	for _, t := range s.found.Trials {
 		p, measured := s.costPoint(t)
 		given := t.Phase == PhaseAsGiven && t.hasRoom()
@@ -136,9 +138,9 @@ func (s *Search) leverCosts(limited bool) regression {
 		}
 	}
 	if !told {
-		return regress(points)
+		return s.costPoints()
 	}
-	return regress(all)
+	return all
 }
 
 // heapLimited says that the heap of a trial is smaller than with ample memory, for it follows
@@ -153,7 +155,8 @@ func (s *Search) costPoint(t Trial) (p costPoint, told bool) {
 		return p, false
 	}
 	cost, measured := t.Result.AnswerCost()
-	return costPoint{setup: t.Setup, node: t.Node, log: math.Log(cost.Seconds() / s.pace(t)), at: t.Result.Time}, measured
+	collecting, _ := collectingOf(t)
+	return costPoint{setup: t.Setup, node: t.Node, log: math.Log(cost.Seconds() / s.pace(t)), collecting: collecting, at: t.Result.Time}, measured
 }
 
 // costs are those of one setup.
@@ -232,15 +235,20 @@ func (s *Search) surelyDear(t Trial) bool {
 
 // foreseenDear says that trials of other setups with a lever tell that it makes the work dearer,
 // and that this costs more with it than the objective allows: at least so many times what it
-// does as given. A trial of its own would tell nothing new.
+// does as given. A trial of its own would tell nothing new. What collections took is left out, for
+// the heap may be of another size in each.
 func (s *Search) foreseenDear(l Lever) (times float64, dear bool) {
 	if s.Spare <= 0 || s.burnsIdle() {
 		return 0, false
 	}
 	with := s.best.setup.plus(Setup{Options: l.Options, Env: l.Env})
-	costs := s.leverCosts(!s.fixesHeap(with))
-	times = costs.relative(with, Setup{}).CostLow
-	return times, costs.relative(with, s.best.setup).CostLow > 1 && times > 1/(1-s.Spare)
+	points := s.leverPoints(!s.fixesHeap(with))
+	for i, p := range points {
+		points[i] = p.withoutCollections()
+	}
+	costs := regress(points)
+	times = costs.relative(with.withoutHeap(), Setup{}).CostLow
+	return times, costs.relative(with.withoutHeap(), s.best.setup.withoutHeap()).CostLow > 1 && times > 1/(1-s.Spare)
 }
 
 // noDearer says that a trial which was too slow did its work for no more processor time

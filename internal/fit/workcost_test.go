@@ -234,6 +234,32 @@ func TestCollectionsBearWhereThreadsMayWait(t *testing.T) {
 	}
 }
 
+// What a trial with a heap of another size has told of a lever counts, but for its collections.
+func TestForeseenDear(t *testing.T) {
+	c1 := Lever{Options: []string{"-XX:TieredStopAtLevel=1"}}
+	at := func(phase Phase, seconds, collecting float64, options ...string) Trial {
+		tr := costing(Setup{Options: options}, phase, seconds)
+		tr.Result.GCShare = &collecting
+		return tr
+	}
+	base, best := at(PhaseBaseline, 66, 0.04), at(PhaseLever, 66, 0.04, "-Xmx21m")
+	for _, c := range []struct {
+		name string
+		with Trial
+		dear bool
+	}{
+		{"dear in a larger heap", at(PhaseLever, 100, 0.04, "-Xmx64m", c1.Options[0]), true},
+		{"dear for its collections", at(PhaseLever, 100, 0.35, "-Xmx14m", c1.Options[0]), false},
+		{"as cheap", at(PhaseLever, 66, 0.04, "-Xmx64m", c1.Options[0]), false},
+		{"never tried", at(PhaseLever, 100, 0.04, "-Xmx64m"), false},
+	} {
+		s := &Search{Spare: 1 - 1/1.1, best: point{setup: best.Setup, at: best}, found: Found{Baseline: base, Trials: []Trial{base, base, best, c.with}}}
+		if times, dear := s.foreseenDear(c1); dear != c.dear {
+			t.Errorf("%s: %v, %.2f times", c.name, dear, times)
+		}
+	}
+}
+
 // A gentler scale is tried where it is not sure to lack the speed, a stronger one where it is
 // sure to have it.
 func TestScale(t *testing.T) {
