@@ -225,14 +225,17 @@ func TestFigures(t *testing.T) {
 	}
 }
 
-// The loud bank was recorded while other processes took three quarters of the machine.
+// The brief bank is of trials that warm up for two seconds: compilers were not done. The loud one
+// was recorded while other processes took three quarters of the machine. The warm one is that of the
+// results: its trials warm up until compilers are done, and there are few for what searches ask for.
 const (
-	treeBank = "../../docs/results/raw/bank-sysinfo-25-1.jsonl.gz"
-	loudBank = "../../docs/results/raw/bank-sysinfo-25-1-loud.jsonl.gz"
+	briefBank = "../../docs/results/raw/bank-sysinfo-25-1-brief.jsonl.gz"
+	loudBank  = "../../docs/results/raw/bank-sysinfo-25-1-loud.jsonl.gz"
+	warmBank  = "../../docs/results/raw/bank-sysinfo-25-1.jsonl.gz"
 )
 
 // openTree is the bank of the tree.
-func openTree(t *testing.T) *replayed { return openBankOf(t, treeBank) }
+func openTree(t *testing.T) *replayed { return openBankOf(t, briefBank) }
 
 func openBankOf(t *testing.T, name string) *replayed {
 	t.Helper()
@@ -286,12 +289,12 @@ var absolute = regexp.MustCompile(`["= :]/[\w.-]+/`)
 // The bank in the tree is of trials that were really made, and small.
 func TestTreeBank(t *testing.T) {
 	r := openTree(t)
-	st, err := os.Stat(treeBank)
+	st, err := os.Stat(briefBank)
 	if err != nil || st.Size() > mib {
 		t.Errorf("%d bytes, %v", st.Size(), err)
 	}
 	var text []byte
-	if err := records.ReadFile(treeBank, func(line []byte) error { text = append(text, line...); return nil }); err != nil {
+	if err := records.ReadFile(briefBank, func(line []byte) error { text = append(text, line...); return nil }); err != nil {
 		t.Fatal(err)
 	}
 	if at := absolute.FindIndex(text); at != nil {
@@ -302,17 +305,19 @@ func TestTreeBank(t *testing.T) {
 	}
 }
 
-// The search as it is, on the bank of the results and on the loud one: the bounds are a
-// little wider than what it does. A change that makes it better tightens them; one that
-// asks for other trials needs them recorded (make bench-fit-record).
+// The search as it is, on the banks of the demo service: the bounds are a little wider than what it
+// does, and those of the warm bank far from the goals. A change that makes it better tightens them;
+// one that asks for other trials needs them recorded (make bench-fit-record).
 func TestSearchOnBank(t *testing.T) {
 	for _, c := range []struct {
 		bank                            string
 		counts, within5, within8, alike float64
 		least, most                     float64 // answers over the smallest limit that passes
+		fails, proofs                   float64
 	}{
-		{treeBank, 0.85, 0.95, 0.98, 0.95, 1, 1.12},
-		{loudBank, 0.85, 0.8, 0.94, 0.85, 1, 1.15},
+		{briefBank, 0.85, 0.95, 0.98, 0.95, 1, 1.12, 0.0025, 0.95},
+		{loudBank, 0.85, 0.8, 0.94, 0.85, 1, 1.15, 0.0025, 0.95},
+		{warmBank, 0.45, 0.7, 0.86, 0.7, 1, 1.12, 0.1, 0.8},
 	} {
 		t.Run(filepath.Base(c.bank), func(t *testing.T) {
 			const searches = 200
@@ -344,10 +349,10 @@ func TestSearchOnBank(t *testing.T) {
 				{"share of answers with the same levers", sameLevers(answers), c.alike, 1},
 				{"share of answers with the options as given", float64(asGiven) / float64(max(1, len(answers))), 0, 0.01},
 				{"answers over the smallest limit that passes, median", quantile(f.truth.over, 0.5), c.least, c.most},
-				{"share of fresh runs that memory fails", f.truth.fails / f.truth.runs, 0, 0.0025},
+				{"share of fresh runs that memory fails", f.truth.fails / f.truth.runs, 0, c.fails},
 				{"share of runs at 0.9 of the answer that memory fails", f.truth.failsBelow / f.truth.runsBelow, 0.35, 1},
 				{"trials before the proof, most", quantile(of(f.replays, searchOf), 1), 0, 12},
-				{"share of proofs in at most 8 trials", atMost(of(f.replays, proofOf), 8), 0.95, 1},
+				{"share of proofs in at most 8 trials", atMost(of(f.replays, proofOf), 8), c.proofs, 1},
 			} {
 				t.Logf("%s: %.3f", c.name, c.got)
 				if !(c.got >= c.least && c.got <= c.most) {
@@ -361,7 +366,7 @@ func TestSearchOnBank(t *testing.T) {
 // Searches that prefer speed take as few trials as those that prefer memory, are as safe, and
 // answer with options that cost no more.
 func TestPreferencesOnBank(t *testing.T) {
-	for _, bank := range []string{treeBank, loudBank} {
+	for _, bank := range []string{briefBank, loudBank} {
 		cost := map[fit.Prefer]float64{}
 		for _, prefer := range fit.Preferences {
 			t.Run(filepath.Base(bank)+"/"+string(prefer), func(t *testing.T) {

@@ -16,7 +16,7 @@ func TestSearchOnTwoNodes(t *testing.T) {
 	for _, c := range []struct {
 		bank        string
 		share, near float64
-	}{{treeBank, 0.68, 0.92}, {loudBank, 0.8, 0.8}} {
+	}{{briefBank, 0.68, 0.92}, {loudBank, 0.8, 0.8}} {
 		const searches = 200
 		r := openBankOf(t, c.bank)
 		f, err := figuresOf(r, searches)

@@ -232,6 +232,17 @@ func (r *recorder) Extract(context.Context) (string, error) {
 	return jarHere, err
 }
 
+// isCurrent says that an archive is there, and no older than the application's jar: a JVM does
+// without an archive of another one.
+func (r *recorder) isCurrent(a archive) bool {
+	file, err := os.Stat(r.archiveFile(a.Number, a.Option))
+	if err != nil {
+		return false
+	}
+	jar, err := os.Stat(r.config.Command.Jar())
+	return err != nil || !file.ModTime().Before(jar.ModTime())
+}
+
 // trialOf makes a trial that a plan asks for, beside all fits. It does nothing where
 // the training run that it needs makes no archive.
 func (r *recorder) trialOf(ctx context.Context, w want) error {
@@ -268,7 +279,7 @@ const archivesEach = 3
 func (r *recorder) findArchive(ctx context.Context, t training) error {
 	var have []archive
 	for _, a := range r.archives {
-		if _, err := os.Stat(r.archiveFile(a.Number, a.Option)); err == nil && a.kind() == t.kind() {
+		if a.kind() == t.kind() && r.isCurrent(a) {
 			have = append(have, a)
 		}
 	}
