@@ -9,7 +9,7 @@ import (
 	"tare.dev/tare/internal/testkit/results"
 )
 
-// Two nodes take about two thirds of the time of one, with answers that are near; the bounds
+// Two nodes take two thirds to three quarters of the time of one, with answers that are near; the bounds
 // are a little wider than what the search does. The loud bank has no long run, which is what
 // most is made beside.
 func TestSearchOnTwoNodes(t *testing.T) {
