@@ -99,7 +99,7 @@ func regress(points []costPoint) regression {
 const (
 	// driftVariance is the variance of the machine's drift, in units of that by which trials
 	// at one moment differ, and driftTime after what time two have e times less of it in common.
-	// By 79 costs of the demo service over the pace of the machine, of five hours in two days, these
+	// By 79 costs of the demo service over the pace of the machine, within five hours, these
 	// are as likely as the likeliest (docs/fit-theory.md).
 	driftVariance = 2
 	driftTime     = time.Hour
