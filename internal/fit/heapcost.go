@@ -143,13 +143,20 @@ func collectorOf(t Trial) string {
 	return ""
 }
 
+// grown is what a heap that may become so large was in a trial, as far as that is known: one that
+// has not grown so far makes the collections of a smaller one.
+func (t Trial) grown(heap int64) int64 {
+	if f := ledgerOf(t, 0).Footprint; f != nil && f.Heap != nil && f.Heap.CapacityBytes > 0 {
+		return min(heap, f.Heap.CapacityBytes)
+	}
+	return heap
+}
+
 // heapPointOf is what a trial that may have so much heap tells of collections; none where it
-// does not. A heap that has not grown so far makes the collections of a smaller one.
+// does not.
 func heapPointOf(t Trial, heap int64) []heapPoint {
 	share, known := collectingOf(t)
-	if f := ledgerOf(t, 0).Footprint; f != nil && f.Heap != nil && f.Heap.CapacityBytes > 0 {
-		heap = min(heap, f.Heap.CapacityBytes)
-	}
+	heap = t.grown(heap)
 	if t.LiveBytes == 0 || t.LiveBytes >= heap || !known {
 		return nil
 	}

@@ -434,7 +434,7 @@ func (s *Search) sizes(l Ledger, lives float64) sizes {
 	return v
 }
 
-// tooSmallAsGiven is the largest heap in which collections took too much of a trial as given,
+// tooSmallAsGiven is the largest heap, as far as it had grown, in which collections took too much of a trial as given,
 // where the JVM has by itself the collector that levers choose; 0 without one, and where direct
 // buffers wait for collections.
 func (s *Search) tooSmallAsGiven() int64 {
@@ -444,7 +444,7 @@ func (s *Search) tooSmallAsGiven() int64 {
 	most := int64(0)
 	for _, t := range s.found.Trials {
 		if s.heapTooSmall(t) {
-			most = max(most, t.heapAsGiven(serial))
+			most = max(most, t.grown(t.heapAsGiven(serial)))
 		}
 	}
 	return most
