@@ -234,7 +234,7 @@ const (
 	warmBank  = "../../docs/results/raw/bank-sysinfo-25-1.jsonl.gz"
 )
 
-// openTree is the bank of the tree.
+// openTree is the brief bank.
 func openTree(t *testing.T) *replayed { return openBankOf(t, briefBank) }
 
 func openBankOf(t *testing.T, name string) *replayed {
@@ -286,22 +286,24 @@ func TestReplayIsDeterministic(t *testing.T) {
 // absolute is a folder that is named from the root on.
 var absolute = regexp.MustCompile(`["= :]/[\w.-]+/`)
 
-// The bank in the tree is of trials that were really made, and small.
-func TestTreeBank(t *testing.T) {
-	r := openTree(t)
-	st, err := os.Stat(briefBank)
-	if err != nil || st.Size() > mib {
-		t.Errorf("%d bytes, %v", st.Size(), err)
-	}
-	var text []byte
-	if err := records.ReadFile(briefBank, func(line []byte) error { text = append(text, line...); return nil }); err != nil {
-		t.Fatal(err)
-	}
-	if at := absolute.FindIndex(text); at != nil {
-		t.Errorf("a path of the machine: %s", text[max(0, at[0]-60):min(len(text), at[1]+60)])
-	}
-	if !slices.ContainsFunc(r.trials, func(m *made) bool { return m.Result.Passed() && m.Result.Peak != nil }) {
-		t.Error("no trial has a footprint")
+// The banks in the tree are of trials that were really made, and small.
+func TestTreeBanks(t *testing.T) {
+	for _, bank := range []string{briefBank, loudBank, warmBank} {
+		r := openBankOf(t, bank)
+		st, err := os.Stat(bank)
+		if err != nil || st.Size() > mib {
+			t.Errorf("%s: %d bytes, %v", bank, st.Size(), err)
+		}
+		var text []byte
+		if err := records.ReadFile(bank, func(line []byte) error { text = append(text, line...); return nil }); err != nil {
+			t.Fatal(err)
+		}
+		if at := absolute.FindIndex(text); at != nil {
+			t.Errorf("%s: a path of the machine: %s", bank, text[max(0, at[0]-60):min(len(text), at[1]+60)])
+		}
+		if !slices.ContainsFunc(r.trials, func(m *made) bool { return m.Result.Passed() && m.Result.Peak != nil }) {
+			t.Errorf("%s: no trial has a footprint", bank)
+		}
 	}
 }
 

@@ -434,9 +434,9 @@ func (s *Search) sizes(l Ledger, lives float64) sizes {
 	return v
 }
 
-// tooSmallAsGiven is the largest heap, as far as it had grown, in which collections took too much of a trial as given,
-// where the JVM has by itself the collector that levers choose; 0 without one, and where direct
-// buffers wait for collections.
+// tooSmallAsGiven is the largest heap, as far as it had grown, in which collections took too much
+// of a trial as given, where the JVM has by itself the collector that levers choose; 0 without one,
+// and where direct buffers wait for collections.
 func (s *Search) tooSmallAsGiven() int64 {
 	if s.leavesDirect() {
 		return 0

@@ -122,6 +122,7 @@ func (t Trial) tellsLevers() bool {
 // given at their limits tell it.
 func (s *Search) leverCosts(limited bool) regression { return regress(s.leverPoints(limited)) }
 
+// leverPoints are the trials that tell leverCosts.
 func (s *Search) leverPoints(limited bool) []costPoint {
 	if !limited {
 		return s.costPoints()
