@@ -160,6 +160,9 @@ func (b *bank) add(l line) error {
 		if l.Trial.Result == nil || l.Trial.LimitBytes <= 0 {
 			return errors.New("a trial without a result or a limit")
 		}
+		if n := trial.CacheNeeded(l.Trial.Result.Squeezed); n > 0 { // by the rule of now
+			l.Trial.Result.CacheBytes = n
+		}
 		b.trials = append(b.trials, l.Trial)
 	case l.Archive != nil:
 		b.archives = append(b.archives, *l.Archive)

@@ -3,6 +3,7 @@ package fit
 import (
 	"cmp"
 	"context"
+	"math"
 	"slices"
 	"sort"
 
@@ -25,7 +26,7 @@ const (
 
 // runBaselines runs the baselines and keeps the one of median throughput: the
 // bar of a relative objective must not hang on one run's luck. Where several
-// differ much, one more is run. Of several nodes each has one, and the first another.
+// differ much (apart), one more is run. Of several nodes each has one, and the first another.
 func (s *Search) runBaselines(ctx context.Context) error {
 	s.expect(DefaultTrials)
 	nodes, least := s.nodes(), s.Baselines
@@ -33,7 +34,7 @@ func (s *Search) runBaselines(ctx context.Context) error {
 		least = max(least, len(nodes)+1)
 	}
 	var runs []Trial
-	for len(runs) < least || len(nodes) == 0 && len(runs) == least && spread(runs) > maxSpread {
+	for len(runs) < least || len(nodes) == 0 && len(runs) == least && s.apart(runs) > maxSpread {
 		t, err := s.baseline(ctx, nodeOf(nodes, len(runs)))
 		if err != nil {
 			return err
@@ -48,9 +49,9 @@ func (s *Search) runBaselines(ctx context.Context) error {
 			}
 		}
 		runs = append(runs, t)
+		s.found.Baseline = Median(runs)
 	}
-	s.found.Baseline = Median(runs)
-	s.unsteady = spread(runs) > steadySpread
+	s.unsteady = s.apart(runs) > steadySpread
 	s.setBar()
 	s.Facts.Unwarmed = s.found.unwarmed()
 	if f := ledgerOf(s.found.Baseline, s.Facts.CPUs).Footprint; f != nil && s.Facts.Flags == nil {
@@ -202,6 +203,23 @@ func (t Trial) FastBeside(baseline Trial) bool {
 		return t.Speed() >= t.AskedShare*baseline.Speed()
 	}
 	return len(trial.SLO(t.Missed).Check(t.Measured, &baseline.Measured)) == 0
+}
+
+// apart is how much baselines differ in what decides: by how much more the same work cost in
+// the dearest, with the pace of the machine divided out, or else how much faster the fastest was.
+func (s *Search) apart(runs []Trial) float64 {
+	var logs []float64
+	for _, t := range runs {
+		p, told := s.costPoint(t)
+		if !told || !s.ByWork || s.burnsIdle() {
+			return spread(runs)
+		}
+		logs = append(logs, p.log)
+	}
+	if len(logs) == 0 {
+		return 0
+	}
+	return math.Exp(slices.Max(logs)-slices.Min(logs)) - 1
 }
 
 // findAsGiven finds about the smallest limit with nothing added, and how much

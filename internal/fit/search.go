@@ -218,6 +218,8 @@ type Search struct {
 	// Spare is the share of its speed that the objective leaves the application to lose,
 	// with ample memory as the measure; 0 where it does not look at that.
 	Spare float64
+	// ByWork says that the objective looks at what the work costs, and at no rate.
+	ByWork bool
 	// Prefer picks between memory and speed; empty is PreferMemory.
 	Prefer Prefer
 	// ShowFailure asks for a run below the recommendation; Ablation for runs

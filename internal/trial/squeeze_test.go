@@ -1,6 +1,8 @@
 package trial
 
 import (
+	"math"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -68,5 +70,54 @@ func TestMappedFiles(t *testing.T) {
 	}
 	if got := new(sampler).mappedFiles(); got != 0 {
 		t.Errorf("%d without a footprint", got)
+	}
+}
+
+// The page cache that is needed is between the last step that kept up and the first that did
+// not, as the logarithm of the waiting rises.
+func TestCacheNeeded(t *testing.T) {
+	const mib = 1 << 20
+	at := func(cache int64, waited float64) SqueezeStep { return SqueezeStep{100 * mib, cache * mib, waited, false} }
+	broken := at(6, 0.001)
+	broken.Failed = true
+	for name, c := range map[string]struct {
+		steps []SqueezeStep
+		want  float64 // MiB
+	}{
+		"no step":              {nil, 0},
+		"half way":             {[]SqueezeStep{at(40, 0), at(20, 0.005), at(10, 0.5)}, 15},
+		"at the line":          {[]SqueezeStep{at(40, 0), at(20, 0.002), at(10, innocentStall)}, 10},
+		"no wait at all":       {[]SqueezeStep{at(20, 0), at(10, 1.25)}, 15},
+		"never kept up":        {[]SqueezeStep{at(20, 0.2)}, 0},
+		"always, and it waits": {[]SqueezeStep{at(20, 0), at(3, 0.03)}, 3},
+		"always, and does not": {[]SqueezeStep{at(20, 0), at(3, 0.001)}, 0},
+		"requests failed":      {[]SqueezeStep{at(20, 0), broken}, 20},
+	} {
+		if got := float64(CacheNeeded(c.steps)) / mib; math.Abs(got-c.want) > 0.01 {
+			t.Errorf("%s: %.2f MiB, want %.2f", name, got, c.want)
+		}
+	}
+}
+
+// The limits fall and come to an end, and are never below what cannot be dropped.
+func TestSqueezeNext(t *testing.T) {
+	const mib = 1 << 20
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range 2000 {
+		need := rng.Int64N(900 * mib)
+		holds := func(limit int64) reading {
+			return reading{usage: runner.Usage{UsageBytes: limit, Stat: map[string]int64{"active_file": limit - need}}}
+		}
+		limit := max(need+rng.Int64N(400*mib), runner.MinMemoryBytes)
+		first, steps := limit, 0
+		for next, worth := squeezeNext(limit, holds(limit)); worth; next, worth = squeezeNext(limit, holds(limit)) {
+			if steps++; steps > 80 || next < need || next >= limit || next < runner.MinMemoryBytes {
+				t.Fatalf("step %d from %d is %d, of which %d cannot be dropped", steps, limit, next, need)
+			}
+			limit = next
+		}
+		if left := limit - max(need, runner.MinMemoryBytes); float64(left) > squeezeStep*float64(limit)+2 {
+			t.Fatalf("from %d it ended at %d, with %d left", first, limit, left)
+		}
 	}
 }
