@@ -320,18 +320,31 @@ func (s *Search) differsFreely(setup Setup) bool {
 
 // costUntold says that a trial of levers was too slow, that memory was not the reason, and
 // that it is not known whether they were: what the work cost may or may not be within the
-// objective, or less of it was done than in the baseline. One with a new lever that is to spend
-// speed is done without it.
+// objective, or less of it was done than in the baseline.
 func (s *Search) costUntold(t Trial) bool {
-	base := s.found.Baseline.Result
-	if t.Phase != PhaseLever || !t.SlowElsewhere || t.AskedShare <= 0 || t.Repeat > 0 || s.room() <= reserve || base == nil || s.waits(t.Setup) || s.burnsIdle() || s.hasNew(t, spendsSpeed) || s.collectionsBear(t) {
-		return false
-	}
-	if _, measured := base.AnswerCost(); !measured {
+	if !s.worthAgain(t) || !s.workTells(t) {
 		return false
 	}
 	c := s.leverCost(t)
 	return !c.known() || c.CostLow <= 1/t.AskedShare && c.CostHigh > 1/t.AskedShare
+}
+
+// worthAgain says that a trial of levers was too slow and nothing else, and may be made once
+// more. One with a new lever that is to spend speed is made without it instead.
+func (s *Search) worthAgain(t Trial) bool {
+	slow := t.Phase == PhaseLever && t.SlowElsewhere && t.AskedShare > 0
+	return slow && t.Repeat == 0 && s.room() > reserve && !s.hasNew(t, spendsSpeed)
+}
+
+// workTells says that processor time can tell what a trial's levers cost, and that what
+// collections took does not tell it already.
+func (s *Search) workTells(t Trial) bool {
+	base := s.found.Baseline.Result
+	if base == nil || s.waits(t.Setup) || s.burnsIdle() || s.collectionsBear(t) {
+		return false
+	}
+	_, measured := base.AnswerCost()
+	return measured
 }
 
 // hasBeside says that a baseline was made right after a trial.
