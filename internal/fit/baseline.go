@@ -281,9 +281,7 @@ func (s *Search) guessAsGiven() int64 {
 	}
 	heap := ledgerOf(b, 0).heap()
 	rest := max(floorBytes, b.NeededBytes-heap) + cache
-	for range 100 { // it converges: a heap is a part of the limit
-		limit = rest + min(heap, s.Facts.Given.MaxHeap(limit))
-	}
+	limit = s.limitWith(rest, func(limit int64) int64 { return min(heap, s.Facts.Given.MaxHeap(limit)) })
 	ample := s.Facts.Given.MaxHeap(s.AmpleBytes)
 	if c, ok := fitGCCost(heapPointOf(b, ample)); ok {
 		limit = max(limit, s.limitOfHeap(c.knee(ample, KneeShare)))
@@ -292,6 +290,15 @@ func (s *Search) guessAsGiven() int64 {
 		limit = max(limit, s.limitOfHeap(s.directTaken()))
 	}
 	return wholeMiB(min(limit, s.AmpleBytes))
+}
+
+// limitWith is the limit that leaves room for the heap that goes by it, beside the rest.
+func (s *Search) limitWith(rest int64, heap func(limit int64) int64) int64 {
+	limit := rest
+	for range 100 { // it converges: a heap is a part of the limit
+		limit = min(s.AmpleBytes, rest+heap(limit))
+	}
+	return limit
 }
 
 // heapFixed says that the user has set the heap: it does not follow the limit.

@@ -256,7 +256,23 @@ func (f *Found) slowWarning() string {
 	case compiling >= compilingMuch:
 		return text + fmt.Sprintf(". The JVM's compilers took up to %.0f %% of their processor time: a larger limit does not help, a longer --warmup does", 100*compiling)
 	}
+	if given, told := f.slowAsGiven(); told {
+		return text + fmt.Sprintf(". So was the application as given at %d MiB, where its heap is smaller than with ample memory: it is collected more often, which may cost more than the collections take", given.LimitBytes/mib)
+	}
 	return text + ". Neither other processes nor compilers took much: the processors were slower than for the baseline, or the application waited for something else. A larger limit does not help"
+}
+
+// slowAsGiven is the smallest limit at which the application as given had memory enough, was too
+// slow, and collected its heap more often for an answer than with ample memory.
+func (f *Found) slowAsGiven() (given Trial, told bool) {
+	_, ample, known := pausesOf(f.Baseline)
+	for _, t := range f.Trials {
+		_, often, also := pausesOf(t)
+		if t.Phase == PhaseAsGiven && t.SlowElsewhere && known && also && often > ample*asOften && (!told || t.LimitBytes < given.LimitBytes) {
+			given, told = t, true
+		}
+	}
+	return given, told
 }
 
 // toldLimitCost is the share of the processor time that a limit takes which is worth a word.

@@ -163,6 +163,20 @@ func TestSlowWarning(t *testing.T) {
 			t.Errorf("%q, want %q", got, c.want)
 		}
 	}
+
+	// As given at a small limit it was as slow, with more collections than with ample memory.
+	collected := func(phase Phase, n int64) Trial {
+		tr := run(phase == PhaseAsGiven, 0, 0)
+		tr.Phase, tr.LimitBytes = phase, 135*mib
+		tr.Result.GCShare, tr.Result.Collections, tr.Result.Load = new(float64), n, &load.Result{OK: 1000}
+		return tr
+	}
+	for n, want := range map[int64]string{28: "So was the application as given at 135 MiB", 1: "the processors were slower"} {
+		f := &Found{Confirmations: []Trial{run(true, 0, 0)}, Baseline: collected(PhaseBaseline, 1), Trials: []Trial{collected(PhaseAsGiven, n)}}
+		if got := f.slowWarning(); !strings.Contains(got, want) {
+			t.Errorf("%d collections: %q, want %q", n, got, want)
+		}
+	}
 }
 
 // What the collector's threads take is compared with the same options and room, as a share:

@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -360,8 +361,8 @@ func TestPressedBelowLimit(t *testing.T) {
 // Of two setups with sized heaps and nothing else between them, the sizes tell what is saved:
 // what else one trial had more than another is chance.
 func TestSmallerHeapSaves(t *testing.T) {
-	ran := func(option string, needed int64) Trial {
-		return Trial{Attempt{Phase: PhaseLever, Setup: Setup{Options: []string{option}}, LimitBytes: 200 * mib}, Outcome{Passed: true, NeededBytes: needed, PeakBytes: needed, HeapBytes: 6 * mib}}
+	ran := func(options string, needed int64) Trial {
+		return Trial{Attempt{Phase: PhaseLever, Setup: Setup{Options: strings.Fields(options)}, LimitBytes: 200 * mib}, Outcome{Passed: true, NeededBytes: needed, PeakBytes: needed, HeapBytes: 6 * mib}}
 	}
 	big, small := ran("-Xmx14m", 40*mib), ran("-Xmx11m", 41*mib)
 	s := &Search{best: point{setup: big.Setup, at: big}}
@@ -371,8 +372,21 @@ func TestSmallerHeapSaves(t *testing.T) {
 	if before, after := s.needed(ran("-Xmx11m", 60*mib), s.best); before-after != -17*mib { // both heaps may fill
 		t.Errorf("of a heap that surely needs more elsewhere %d MiB are saved", (before-after)/mib)
 	}
-	if before, after := s.needed(ran("-Xss512k", 41*mib), s.best); before-after != -mib {
+	if before, after := s.needed(ran("-Xmx14m -Xss512k", 41*mib), s.best); before-after != -mib {
 		t.Errorf("of another lever %d MiB are saved", (before-after)/mib)
+	}
+}
+
+// A heap that follows the limit may become as large as the limit lets it, and one that a lever
+// sizes no larger than that: it saves the difference, though both were as small.
+func TestSizedHeapSaves(t *testing.T) {
+	given := Trial{Attempt{Phase: PhaseAsGiven, LimitBytes: 135 * mib}, Outcome{Passed: true, NeededBytes: 80 * mib, PeakBytes: 80 * mib, Result: &trial.Result{
+		Peak: &footprint.Footprint{Rows: []footprint.Row{{Owner: footprint.JavaHeap, ResidentBytes: 8 * mib}}}}}}
+	sized := given
+	sized.Phase, sized.Setup = PhaseLever, Setup{Options: []string{"-Xmx10m"}}
+	s := &Search{AmpleBytes: 2048 * mib, best: point{at: given}}
+	if before, after := s.needed(sized, s.best); before < 143*mib || before > 144*mib || after != 82*mib { // 72 beside a heap of half the limit
+		t.Errorf("%d MiB before, %d after", before/mib, after/mib)
 	}
 }
 

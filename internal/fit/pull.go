@@ -583,21 +583,32 @@ func (s *Search) unfit(t Trial) string {
 // heap's size alone they need the same page cache, of which two squeezes say different
 // things, and a heap that is not full yet may become so. Where both have their heaps sized,
 // the sizes are all that differs, but where one needs more than chance tells: what else two
-// trials had more or less is that.
+// trials had more or less is that. A heap that one has sized and that follows the limit in the
+// other may become full in both.
 func (s *Search) needed(t Trial, p point) (before, after int64) {
 	best := p.at
-	if t.Setup.heapBytes() == 0 || !best.Setup.withoutHeap().Same(t.Setup.withoutHeap()) {
+	switch {
+	case s.fixesHeap(t.Setup) != s.fixesHeap(best.Setup):
+		return s.limitFull(best), s.limitFull(t)
+	case t.Setup.heapBytes() == 0 || !best.Setup.withoutHeap().Same(t.Setup.withoutHeap()):
 		return s.limitOf(best), s.limitOf(t)
 	}
 	cache := (s.cacheNeed(best) + s.cacheNeed(t)) / 2
 	before = best.NeededBytes + s.untouchedIn(best) + cache
 	after = t.NeededBytes + s.untouchedIn(t) + cache
-	if has := s.boundOn(best.Setup); has > 0 {
-		if foreseen := before - (has - s.boundOn(t.Setup)); after-foreseen <= s.chance(before, sizesConfidence) {
-			after = foreseen
-		}
+	if foreseen := before - (s.boundOn(best.Setup) - s.boundOn(t.Setup)); after-foreseen <= s.chance(before, sizesConfidence) {
+		after = foreseen
 	}
 	return before, after
+}
+
+// limitFull is limitOf with the heap as full as it may become.
+func (s *Search) limitFull(t Trial) int64 {
+	if s.fixesHeap(t.Setup) {
+		return s.limitOf(t) + s.untouchedIn(t)
+	}
+	rest := t.NeededBytes - s.touchedIn(t) + s.cacheNeed(t)
+	return max(s.limitOf(t), s.limitWith(rest, func(limit int64) int64 { return s.Facts.Given.MaxHeap(limit) }))
 }
 
 // unforeseen says that nothing foresees that levers save memory: what trials tell of

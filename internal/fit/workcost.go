@@ -145,10 +145,31 @@ func (s *Search) leverPoints(limited bool) []costPoint {
 }
 
 // heapLimited says that the heap of a trial is smaller than with ample memory, for it follows
-// the limit.
+// the limit, or is as small as one that does so as given: a lever that sizes it to that makes
+// nothing dearer.
 func (s *Search) heapLimited(t Trial) bool {
-	return t.LimitBytes < s.AmpleBytes && !s.fixesHeap(t.Setup)
+	if t.LimitBytes >= s.AmpleBytes {
+		return false
+	}
+	return !s.fixesHeap(t.Setup) || !s.heapFixed() && s.collectsAsGiven(t)
 }
+
+// collectsAsGiven says that a trial collected its heap about as often for an answer as one as
+// given at a limit that had room, with the same collector.
+func (s *Search) collectsAsGiven(t Trial) bool {
+	_, often, known := pausesOf(t)
+	return known && slices.ContainsFunc(s.found.Trials, func(o Trial) bool {
+		if o.Phase != PhaseAsGiven || !o.hasRoom() || collectorOf(o) != collectorOf(t) {
+			return false
+		}
+		_, given, known := pausesOf(o)
+		return known && often <= given*asOften && given <= often*asOften
+	})
+}
+
+// asOften is how many times as often a heap may be collected for an answer as another one that it is
+// like.
+const asOften = 1.25
 
 // costPoint is what the work cost in a trial that did that of the baseline.
 func (s *Search) costPoint(t Trial) (p costPoint, told bool) {

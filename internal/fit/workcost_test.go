@@ -329,3 +329,25 @@ func TestHeapThatFollowsTheLimitIsNoLeversCost(t *testing.T) {
 		}
 	}
 }
+
+// A lever that sizes the heap to what it is as given at a limit makes the work no dearer than the
+// limit does; one with a larger heap that is as dear does.
+func TestHeapAsSmallAsGiven(t *testing.T) {
+	serial := Setup{Options: []string{"-XX:+UseSerialGC", "-Xmx10m"}}
+	collected := func(setup Setup, phase Phase, limit int64, seconds float64, collections int64) Trial {
+		tr := costing(setup, phase, seconds)
+		share := 0.07
+		tr.LimitBytes, tr.Result.Collections, tr.Result.GCShare = limit*mib, collections, &share
+		return tr
+	}
+	base := collected(Setup{}, PhaseBaseline, 2048, 6.2, 5)
+	given := collected(Setup{}, PhaseAsGiven, 183, 8.5, 117)
+	for often, dear := range map[int64]bool{116: false, 140: false, 60: true} {
+		sized := collected(serial, PhaseLever, 149, 8.4, often)
+		sized.AskedShare = 1 / 1.1
+		s := &Search{Spare: 1 - 1/1.1, AmpleBytes: 2048 * mib, found: Found{Baseline: base, Trials: []Trial{base, base, given, sized}}}
+		if got := s.surelyDear(sized); got != dear {
+			t.Errorf("%d collections: surely dear %v, %+v", often, got, s.leverCost(sized))
+		}
+	}
+}
