@@ -434,21 +434,26 @@ func (s *Search) sizes(l Ledger, lives float64) sizes {
 	return v
 }
 
-// tooSmallAsGiven is the largest heap, as far as it had grown, in which collections took too much
-// of a trial as given, where the JVM has by itself the collector that levers choose; 0 without one,
-// and where direct buffers wait for collections.
+// tooSmallAsGiven is the largest heap that a trial as given had grown to its bound, and of which
+// collections took too much, where the JVM has by itself the collector that levers choose; 0
+// without one, and where direct buffers wait for collections. One that has not grown so far tells
+// nothing of its size: Serial leaves the young generation as small as it began until the whole heap
+// is collected.
 func (s *Search) tooSmallAsGiven() int64 {
 	if s.leavesDirect() {
 		return 0
 	}
 	most := int64(0)
 	for _, t := range s.found.Trials {
-		if s.heapTooSmall(t) {
-			most = max(most, t.grown(t.heapAsGiven(serial)))
+		if heap := t.heapAsGiven(serial); s.heapTooSmall(t) && float64(t.grown(heap)) >= heapFull*float64(heap) {
+			most = max(most, heap)
 		}
 	}
 	return most
 }
+
+// heapFull is the part of its bound from which a heap has grown to it.
+const heapFull = 0.9
 
 // serial is the collector that levers choose, as footprints name it.
 const serial = "Serial"
