@@ -151,11 +151,12 @@ func (s *Search) heapLimited(t Trial) bool {
 	if t.LimitBytes >= s.AmpleBytes {
 		return false
 	}
-	return !s.fixesHeap(t.Setup) || !s.heapFixed() && s.collectsAsGiven(t)
+	return !s.fixesHeap(t.Setup) || !s.heapFixed() && s.differFreely(t.Setup, Setup{}) && s.collectsAsGiven(t)
 }
 
 // collectsAsGiven says that a trial collected its heap about as often for an answer as one as
-// given at a limit that had room, with the same collector.
+// given at a limit that had room, with the same collector. It tells of the heap only where the
+// work is the same: C1 alone has it allocate more.
 func (s *Search) collectsAsGiven(t Trial) bool {
 	_, often, known := pausesOf(t)
 	return known && slices.ContainsFunc(s.found.Trials, func(o Trial) bool {
@@ -319,7 +320,7 @@ func (s *Search) blameless(t Trial) bool { return s.noDearer(t) || s.collections
 // its work cost more is then the machine's doing, unless it is sure that it did. Whether threads
 // waited is told elsewhere (answersLate).
 func (s *Search) collectionsBear(t Trial) bool {
-	if s.Spare <= 0 || t.AskedShare <= 0 || s.waits(t.Setup) && !s.tellsWaiting(t) || s.surelyDear(t) || !s.differsFreely(t.Setup) {
+	if s.Spare <= 0 || t.AskedShare <= 0 || s.waits(t.Setup) && !s.tellsWaiting(t) || s.surelyDear(t) || !s.differFreely(t.Setup, s.best.setup) {
 		return false
 	}
 	ratio, known := s.costRatio(s.best.setup, Setup{})
@@ -327,15 +328,15 @@ func (s *Search) collectionsBear(t Trial) bool {
 	return known && told && lost < 1 && ratio/(1-lost) <= 1/(1-s.Spare)
 }
 
-// differsFreely says that all in which a setup differs from the best point are levers that take no
-// processor time but that of collections.
-func (s *Search) differsFreely(setup Setup) bool {
+// differFreely says that all in which two setups differ are levers that take no processor time
+// but that of collections.
+func (s *Search) differFreely(one, other Setup) bool {
 	free := func(words, others []string) bool {
 		return !slices.ContainsFunc(words, func(w string) bool {
 			return !slices.Contains(others, w) && !slices.ContainsFunc(s.Levers, func(l Lever) bool { return l.free() && l.adds(w) })
 		})
 	}
-	is, was := wordsOf(setup), wordsOf(s.best.setup)
+	is, was := wordsOf(one), wordsOf(other)
 	return free(is, was) && free(was, is)
 }
 

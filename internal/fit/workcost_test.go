@@ -342,12 +342,17 @@ func TestHeapAsSmallAsGiven(t *testing.T) {
 	}
 	base := collected(Setup{}, PhaseBaseline, 2048, 6.2, 5)
 	given := collected(Setup{}, PhaseAsGiven, 183, 8.5, 117)
-	for often, dear := range map[int64]bool{116: false, 140: false, 60: true} {
-		sized := collected(serial, PhaseLever, 149, 8.4, often)
+	c1 := Setup{Options: append([]string{"-XX:TieredStopAtLevel=1"}, serial.Options...)} // has the work allocate more
+	for _, c := range []struct {
+		setup Setup
+		often int64
+		dear  bool
+	}{{serial, 116, false}, {serial, 140, false}, {serial, 60, true}, {c1, 116, true}} {
+		sized := collected(c.setup, PhaseLever, 149, 8.4, c.often)
 		sized.AskedShare = 1 / 1.1
-		s := &Search{Spare: 1 - 1/1.1, AmpleBytes: 2048 * mib, found: Found{Baseline: base, Trials: []Trial{base, base, given, sized}}}
-		if got := s.surelyDear(sized); got != dear {
-			t.Errorf("%d collections: surely dear %v, %+v", often, got, s.leverCost(sized))
+		s := &Search{Spare: 1 - 1/1.1, AmpleBytes: 2048 * mib, Levers: Levers, found: Found{Baseline: base, Trials: []Trial{base, base, given, sized}}}
+		if got := s.surelyDear(sized); got != c.dear {
+			t.Errorf("%v, %d collections: surely dear %v, %+v", c.setup.Options, c.often, got, s.leverCost(sized))
 		}
 	}
 }
