@@ -77,7 +77,9 @@ func TestMappedFiles(t *testing.T) {
 // not, as the logarithm of the waiting rises.
 func TestCacheNeeded(t *testing.T) {
 	const mib = 1 << 20
-	at := func(cache int64, waited float64) SqueezeStep { return SqueezeStep{100 * mib, cache * mib, waited, false} }
+	at := func(cache int64, waited float64) SqueezeStep {
+		return SqueezeStep{100 * mib, cache * mib, waited, false}
+	}
 	broken := at(6, 0.001)
 	broken.Failed = true
 	for name, c := range map[string]struct {
