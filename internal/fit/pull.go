@@ -601,8 +601,10 @@ func (s *Search) needed(t Trial, p point) (before, after int64) {
 	cache := (s.cacheNeed(best) + s.cacheNeed(t)) / 2
 	before = best.NeededBytes + s.untouchedIn(best) + cache
 	after = t.NeededBytes + s.untouchedIn(t) + cache
-	if foreseen := before - (s.boundOn(best.Setup) - s.boundOn(t.Setup)); after-foreseen <= s.chance(before, sizesConfidence) {
-		after = foreseen
+	if has := s.boundOn(best.Setup); has > 0 { // else it is the user's own, and nobody sized it
+		if foreseen := before - (has - s.boundOn(t.Setup)); after-foreseen <= s.chance(before, sizesConfidence) {
+			after = foreseen
+		}
 	}
 	return before, after
 }
