@@ -35,7 +35,7 @@ import (
 //   - A run of ten times the load, and one with half the processors, is answered by one
 //     of the load, and not counted: it tells nothing of what these would.
 //   - A trial that is to be squeezed has what a squeeze left at the nearest limit at which one
-//     was made.
+//     was made, worked out anew from its steps (trial.CacheNeeded).
 //   - Where all recorded trials needed more than the limit, the kernel kills, or of a heap
 //     that follows the limit the nearest answers.
 const (

@@ -208,16 +208,16 @@ func (t Trial) FastBeside(baseline Trial) bool {
 // apart is how much baselines differ in what decides: by how much more the same work cost in
 // the dearest, with the pace of the machine divided out, or else how much faster the fastest was.
 func (s *Search) apart(runs []Trial) float64 {
+	if len(runs) < 2 || !s.ByWork || s.burnsIdle() {
+		return spread(runs)
+	}
 	var logs []float64
 	for _, t := range runs {
 		p, told := s.costPoint(t)
-		if !told || !s.ByWork || s.burnsIdle() {
+		if !told {
 			return spread(runs)
 		}
 		logs = append(logs, p.log)
-	}
-	if len(logs) == 0 {
-		return 0
 	}
 	return math.Exp(slices.Max(logs)-slices.Min(logs)) - 1
 }

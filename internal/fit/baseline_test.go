@@ -1,7 +1,6 @@
 package fit
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -31,22 +30,13 @@ func TestThirdBaseline(t *testing.T) {
 		"the rate decides":             {false, 0, [2]Outcome{made(100, 40, 0), made(70, 41, 0)}, 3},
 		"cost tells nothing, it idles": {true, 0.5, [2]Outcome{made(100, 40, 0), made(70, 41, 0)}, 3},
 	} {
-		n := 0
-		s := &Search{ByWork: c.byWork, Baselines: 2, AmpleBytes: 2048 * mib, Trier: tries(func(Attempt) Outcome {
-			n++
-			o := c.runs[min(n, 2)-1]
-			o.Result.IdleCPUs = &c.burns
-			return o
-		})}
-		if err := s.runBaselines(t.Context()); err != nil || n != c.want {
-			t.Errorf("%s: %d baselines, want %d; %v", name, n, c.want, err)
+		for i := range c.runs {
+			c.runs[i].Result.IdleCPUs = &c.burns
+		}
+		trier := &noted{outcomes: c.runs[:]}
+		s := &Search{ByWork: c.byWork, Baselines: 2, AmpleBytes: 2048 * mib, Trier: trier}
+		if err := s.runBaselines(t.Context()); err != nil || len(trier.attempts) != c.want {
+			t.Errorf("%s: %d baselines, want %d; %v", name, len(trier.attempts), c.want, err)
 		}
 	}
 }
-
-// tries answers each attempt without a trial.
-type tries func(Attempt) Outcome
-
-func (f tries) Try(_ context.Context, a Attempt) (Outcome, error) { return f(a), nil }
-
-func (f tries) Train(context.Context, Setup, string) (string, error) { return "", ErrNoArchive }

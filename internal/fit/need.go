@@ -299,7 +299,7 @@ func (s *Search) longLimit(t Trial, line pressureLine) (limit float64, told bool
 const (
 	// leastPressure and mostPressure are the shares of the time that waiting for memory
 	// takes between which it rises about exponentially as the limit falls.
-	leastPressure, mostPressure = 0.002, 0.5
+	leastPressure, mostPressure = trial.LeastWait, 0.5
 	// usualSlope is that of the logarithm of the limit over the logarithm of the pressure until trials
 	// tell, negated: of four services on JDK 17 and 25 it was from 0.05 to 0.12, with 0.08 a limit
 	// 6 % smaller has twice the pressure (docs/results/raw/peers.jsonl.gz). It counts as much as trials whose

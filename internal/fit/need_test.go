@@ -302,15 +302,16 @@ func TestByPressure(t *testing.T) {
 	}
 }
 
-// noted keeps what it is asked for.
+// noted keeps what it is asked for, and answers with its outcomes in their order, the last for all
+// that comes after.
 type noted struct {
 	attempts []Attempt
-	outcome  Outcome
+	outcomes []Outcome
 }
 
 func (a *noted) Try(_ context.Context, at Attempt) (Outcome, error) {
 	a.attempts = append(a.attempts, at)
-	return a.outcome, nil
+	return a.outcomes[min(len(a.attempts), len(a.outcomes))-1], nil
 }
 
 func (a *noted) Train(context.Context, Setup, string) (string, error) { return "", ErrNoArchive }
@@ -326,7 +327,7 @@ func TestBelowLimit(t *testing.T) {
 	ran := func(p Phase, touched int64) Trial {
 		return Trial{Attempt{Phase: p, Setup: setup, LimitBytes: 120 * mib}, Outcome{Passed: true, Verdict: trial.Passed, NeededBytes: 90 * mib, Result: heap(touched)}}
 	}
-	trier := &noted{outcome: Outcome{Verdict: trial.Stalled}}
+	trier := &noted{outcomes: []Outcome{{Verdict: trial.Stalled}}}
 	s := &Search{Trier: trier, ShowFailure: true, bar: &Trial{}, found: Found{LimitBytes: 110 * mib, Setup: setup, Need: &Need{GrowthBytes: 10 * mib},
 		Trials: []Trial{ran(PhaseLever, 14*mib), ran(PhaseConfirm, 18*mib), ran(PhaseLong, 20*mib)}}}
 	if err := s.showFailure(t.Context()); err != nil || len(trier.attempts) != 1 {
@@ -344,7 +345,7 @@ func TestBelowLimit(t *testing.T) {
 // looked for, speaks against its limit.
 func TestPressedBelowLimit(t *testing.T) {
 	for waited, notes := range map[float64]int{0.14: 0, 0.01: 1} {
-		trier := &noted{outcome: Outcome{Passed: true, Verdict: trial.Passed, Result: &trial.Result{ReclaimShare: waited}}}
+		trier := &noted{outcomes: []Outcome{{Passed: true, Verdict: trial.Passed, Result: &trial.Result{ReclaimShare: waited}}}}
 		said := 0
 		s := &Search{Trier: trier, ShowFailure: true, Spare: 0.09, bar: &Trial{}, found: Found{LimitBytes: 110 * mib, Setup: Setup{Options: []string{"-Xmx20m"}}}}
 		s.Observe = func(e Event) {

@@ -615,7 +615,7 @@ func (s *Search) limitFull(t Trial) int64 {
 		return s.limitOf(t) + s.untouchedIn(t)
 	}
 	rest := t.NeededBytes - s.touchedIn(t) + s.cacheNeed(t)
-	return max(s.limitOf(t), s.limitWith(rest, func(limit int64) int64 { return s.Facts.Given.MaxHeap(limit) }))
+	return max(s.limitOf(t), s.limitWith(rest, s.Facts.Given.MaxHeap))
 }
 
 // unforeseen says that nothing foresees that levers save memory: what trials tell of

@@ -168,8 +168,7 @@ func (s *Search) collectsAsGiven(t Trial) bool {
 	})
 }
 
-// asOften is how many times as often a heap may be collected for an answer as another one that it is
-// like.
+// asOften is the ratio up to which two heaps are collected about as often for an answer.
 const asOften = 1.25
 
 // costPoint is what the work cost in a trial that did that of the baseline.

@@ -23,10 +23,11 @@ const (
 	mostSlices            = 5
 	// squeezeTime is how long it may take, in times of the load.
 	squeezeTime = 10
-	// leastWait is the share of the time from which on waiting for memory tells that page
-	// cache lacks.
-	leastWait = 0.002
 )
+
+// LeastWait is the share of the time from which on waiting for memory tells how near a limit is:
+// it rises about exponentially from there as the limit falls.
+const LeastWait = 0.002
 
 // SqueezeStep is what was seen of an application at one of the limits by which its page
 // cache was taken from it.
@@ -51,7 +52,7 @@ func CacheNeeded(steps []SqueezeStep) int64 {
 		return 0
 	}
 	if i < 0 {
-		if last := steps[len(steps)-1]; last.Waited >= leastWait {
+		if last := steps[len(steps)-1]; last.Waited >= LeastWait {
 			return last.CacheBytes
 		}
 		return 0
@@ -60,7 +61,7 @@ func CacheNeeded(steps []SqueezeStep) int64 {
 	if lost.Waited < innocentStall { // its requests failed
 		return kept.CacheBytes
 	}
-	waited := math.Log(max(leastWait, kept.Waited))
+	waited := math.Log(max(LeastWait, kept.Waited))
 	part := (math.Log(innocentStall) - waited) / (math.Log(lost.Waited) - waited)
 	return kept.CacheBytes - int64(part*float64(kept.CacheBytes-lost.CacheBytes))
 }
