@@ -240,7 +240,7 @@ func TestBakeScript(t *testing.T) {
 	e := dockertest.Start(t)
 	t.Setenv("DOCKER_HOST", e.Host)
 	port := strconv.Itoa(jvmtest.FreePort(t))
-	importSysinfo(t, e, "shop:1", `ENV JAVA_TOOL_OPTIONS="-Dmine=1"`, `ENTRYPOINT ["/bin/sh","-c","exec java -jar sysinfo.jar --port `+port+`"]`)
+	importSysinfo(t, e, "shop:1", `ENV JAVA_TOOL_OPTIONS="-Dmine=1"`, `ENTRYPOINT ["/bin/sh","-c","java -jar sysinfo.jar --port `+port+`; exit $?"]`)
 	result := writeFit(t, e, "shop:1", "http://127.0.0.1:"+port, "", nil)
 	code, out, errs := tareRun(t, "bake", "shop:1", "--from-fit", result, "-t", "shop:small", "--ample", "512m", "--launcher", buildLauncher(t), "--runs", "1")
 	if code != exitOK || !strings.Contains(out, "160 MiB is enough for shop:small: 1 of 1 fresh runs pass.") || !strings.Contains(out, "JAVA_TOOL_OPTIONS") {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -12,6 +13,7 @@ import (
 	"testing"
 
 	"tare.dev/tare/internal/fit"
+	"tare.dev/tare/internal/footprint"
 	"tare.dev/tare/internal/report"
 	"tare.dev/tare/internal/testkit/bootjartest"
 	"tare.dev/tare/internal/testkit/dockertest"
@@ -121,14 +123,15 @@ func surveyOfImage(t *testing.T, e *dockertest.Engine) {
 }
 
 // Killed in the middle of a trial, tare leaves a container, which the next start
-// removes. The image's command is a shell's: options go by a variable.
+// removes. The image's command is a shell that stays: options go by a variable, and its
+// child is weighed.
 func TestFitInImageKilled(t *testing.T) {
 	e := dockertest.Start(t)
 	t.Setenv("DOCKER_HOST", e.Host)
 	port := strconv.Itoa(jvmtest.FreePort(t))
-	importSysinfo(t, e, "shop", `ENTRYPOINT ["/bin/sh", "-c", "exec java -jar workloads.jar verdict ok `+port+`"]`)
-	file := t.TempDir() + "/tare.db"
-	flags := []string{"--runner", "docker", "--image", "shop", "--store", file, "--load", "http://127.0.0.1:" + port + "/", "--ample", "512m", "--warmup", "0", "--duration", "1s", "--rate", "20", "--proof", "short"}
+	importSysinfo(t, e, "shop", `ENTRYPOINT ["/bin/sh", "-c", "java -jar workloads.jar verdict ok `+port+`; exit $?"]`)
+	file, out := t.TempDir()+"/tare.db", t.TempDir()
+	flags := []string{"--runner", "docker", "--image", "shop", "--store", file, "--out", out, "--load", "http://127.0.0.1:" + port + "/", "--ample", "512m", "--warmup", "0", "--duration", "1s", "--rate", "20", "--proof", "short"}
 
 	cmd, _, _ := startFit(t, "1 ", flags...)
 	var name string
@@ -146,6 +149,14 @@ func TestFitInImageKilled(t *testing.T) {
 	f := theFit(t, file)
 	if f.Plan.Image == nil || !f.Plan.Image.ByVariable || f.Trials < 1 {
 		t.Errorf("%+v", f.Plan)
+	}
+	text, err := os.ReadFile(filepath.Join(out, "trial-001-end.json"))
+	var weighed footprint.Footprint
+	if err == nil {
+		err = json.Unmarshal(text, &weighed)
+	}
+	if err != nil || weighed.VM != "HotSpot" {
+		t.Errorf("weighed was %q (%v)", weighed.Name, err)
 	}
 
 	cmd, _, seen := startFit(t, fmt.Sprintf("%d ", f.Trials+1), "--resume", "1", "--store", file)

@@ -3,10 +3,12 @@ package fit
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"math"
 	"slices"
 	"sort"
 
+	"tare.dev/tare/internal/footprint"
 	"tare.dev/tare/internal/trial"
 )
 
@@ -54,10 +56,27 @@ func (s *Search) runBaselines(ctx context.Context) error {
 	s.unsteady = s.apart(runs) > steadySpread
 	s.setBar()
 	s.Facts.Unwarmed = s.found.unwarmed()
-	if f := ledgerOf(s.found.Baseline, s.Facts.CPUs).Footprint; f != nil && s.Facts.Flags == nil {
-		s.Facts.Flags = f.Flags
-	}
+	s.readFrom(s.found.Baseline)
 	return nil
+}
+
+// readFrom takes from a baseline what the command does not tell of the JVM.
+func (s *Search) readFrom(b Trial) {
+	if b.Result == nil {
+		return
+	}
+	var weighed footprint.Footprint
+	if f := ledgerOf(b, s.Facts.CPUs).Footprint; f != nil {
+		weighed = *f
+	}
+	if s.Facts.Flags == nil {
+		s.Facts.Flags = weighed.Flags
+	}
+	s.Facts.readFrom(b.Result.Program, weighed.JDK)
+	if s.Facts.Apart != "" {
+		s.found.Apart = fmt.Sprintf("the command starts another JVM (%s), which has more memory and was fitted; options of the command do not reach it, so that none was tried: "+
+			"give it options by JAVA_TOOL_OPTIONS (--env), or fit the command that starts it", cmp.Or(weighed.Name, "not weighed"))
+	}
 }
 
 // WorkOf is the work that a trial's load did.

@@ -149,7 +149,7 @@ func NewLoad(l load.Loader) Load {
 
 // Search is the search that the config asks for, by trials that t makes.
 func (c Config) Search(t Trier) *Search {
-	facts := Facts{Release: jvmopts.ParseRelease(c.Java.Version), Given: c.Given, Allow: c.Allow, CPUs: c.CPUs, Processors: int(math.Ceil(c.processors())), Nested: c.NestedJars,
+	facts := Facts{Release: jvmopts.ParseRelease(c.Java.Version), Given: c.Given, ByVariable: !c.Command.IsJava(), Allow: c.Allow, CPUs: c.CPUs, Processors: int(math.Ceil(c.processors())), Nested: c.NestedJars,
 		Application:    c.application(),
 		ReadAheadBytes: c.ReadAheadBytes, Inherits: c.Inherits}
 	return &Search{Trier: t, Levers: c.Levers, Facts: facts, AmpleBytes: c.AmpleBytes, Baselines: c.Baselines, Confirmations: c.Confirmations,

@@ -24,6 +24,10 @@ func (s *Search) sweepHeap(ctx context.Context) error {
 	if !s.HeapCurve {
 		return nil
 	}
+	if s.Facts.Apart != "" {
+		s.note("no curve over heaps: %s", s.Facts.Apart)
+		return nil
+	}
 	if c, taken := s.Facts.Given.Conflict("-Xmx64m"); taken {
 		s.note("no curve over heaps, for the heap is yours: %s", c.By)
 		return nil

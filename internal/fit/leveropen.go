@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"tare.dev/tare/internal/jvmopts"
+	"tare.dev/tare/internal/runner"
 )
 
 // Facts is what decides which levers are open.
@@ -16,6 +17,11 @@ type Facts struct {
 	// Flags are those that the JVM was seen to have; nil where none could be
 	// seen.
 	Flags map[string]string
+	// ByVariable says that options go by JAVA_TOOL_OPTIONS, which each JVM of the application
+	// reads.
+	ByVariable bool
+	// Apart says why options do not reach the JVM that has the most memory; "" where they do.
+	Apart string
 	// CPUs are the processors that the application may use, 0 for no quota.
 	CPUs float64
 	// Processors are those that the application runs on, whatever its quota; 0 where
@@ -35,6 +41,21 @@ type Facts struct {
 	ReadAheadBytes int64
 	// Allow are the marks whose levers are tried; Placement needs none.
 	Allow []Mark
+}
+
+// readFrom takes what decides from the JVM that was weighed, where the command did not tell: a
+// script started it, or another JVM.
+func (f *Facts) readFrom(p *runner.Program, jdk string) {
+	if p == nil {
+		return
+	}
+	if release := jvmopts.ParseRelease(jdk); p.Child && release.Feature > 0 {
+		f.Release = release
+	}
+	f.Given = f.Given.Of(f.Release, p.Options)
+	if p.Child && !f.ByVariable {
+		f.Apart = "options of the command do not reach the JVM that it starts"
+	}
 }
 
 // open is the lever without the options that the user has decided already, and
@@ -84,6 +105,8 @@ func (l Lever) isFor(r jvmopts.Release) bool {
 func (l Lever) closed(f Facts) string {
 	value, seen := f.Flags[l.Flag]
 	switch {
+	case f.Apart != "" && (len(l.Options) > 0 || l.Extract):
+		return f.Apart
 	case !f.Release.AtLeast(l.Since):
 		return fmt.Sprintf("needs JDK %d", l.Since.Feature)
 	case !l.isFor(f.Release):

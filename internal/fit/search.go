@@ -272,6 +272,8 @@ type Found struct {
 	AsGiven Trial
 	// AsGivenFails is the largest limit that failed as given, 0 without one.
 	AsGivenFails int64
+	// Apart says that options did not reach the JVM that has the most memory; "" where they did.
+	Apart string
 	// LimitBytes and Setup are the recommendation.
 	LimitBytes int64
 	Setup      Setup

@@ -216,10 +216,10 @@ type Conflict struct {
 func (o Options) Conflict(texts ...string) (Conflict, bool) {
 	for _, text := range texts {
 		name, _, _ := strings.Cut(text, "=")
-		if value, set := LookupEnv(o.env, name); set && !strings.HasPrefix(text, "-") {
+		if value, set := LookupEnv(o.in.Env, name); set && !strings.HasPrefix(text, "-") {
 			return Conflict{text, variable(name, value)}, true
 		}
-		for _, s := range optionOf(text, o.release).Sets {
+		for _, s := range optionOf(text, o.in.Release).Sets {
 			if by, found := o.contradicted(s); found {
 				return Conflict{text, by}, true
 			}
@@ -293,7 +293,7 @@ func (o Options) Add(texts ...string) (Options, Conflict, bool) {
 			addedEnv = append(addedEnv, text)
 			continue
 		}
-		all = slices.Insert(all, at, optionOf(text, o.release))
+		all = slices.Insert(all, at, optionOf(text, o.in.Release))
 		added = append(added, text)
 		at++
 	}

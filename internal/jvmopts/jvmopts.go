@@ -130,8 +130,7 @@ type Options struct {
 	// empty, and the options of JDK_JAVA_OPTIONS are not among Options.
 	Command Command
 
-	release         Release
-	args, env       []string
+	in              Input
 	added, addedEnv []string
 }
 
@@ -160,8 +159,37 @@ func Read(in Input) (Options, error) {
 			all[i].settles = settling(all[i].Sets)
 		}
 	}
-	o := Options{All: all, Environ: environ(in.Env), Command: command, release: in.Release, args: slices.Clone(in.Args), env: in.Env}
-	return o, errors.Join(r.problems...)
+	in.Args = slices.Clone(in.Args)
+	return Options{All: all, Environ: environ(in.Env), Command: command, in: in}, errors.Join(r.problems...)
+}
+
+// Of are the options of a JVM that a program starts in the same environment: of this release,
+// with these arguments of its launcher. Nothing can be added beside what cannot be read. A share
+// of the memory that the program chose, and not its user by a variable, leaves the size of the
+// heap open: it is the same for all applications.
+func (o Options) Of(r Release, args []string) Options {
+	in := o.in
+	in.Release, in.Args = r, args
+	other, _ := Read(in)
+	for i := range other.All {
+		if option := &other.All[i]; option.Source.Place == CommandLine && option.isShare() && !mentions(in.Env, option.Text) {
+			option.settles = []Family{Family(option.Sets[0].Flag)}
+		}
+	}
+	return other
+}
+
+// isShare says that an option sets a share of the memory for the heap.
+func (o Option) isShare() bool {
+	return len(o.Sets) == 1 && (strings.HasSuffix(o.Sets[0].Flag, "RAMPercentage") || strings.HasSuffix(o.Sets[0].Flag, "RAMFraction"))
+}
+
+// mentions says that a word is in the value of a variable.
+func mentions(env []string, word string) bool {
+	return slices.ContainsFunc(env, func(e string) bool {
+		_, value, _ := strings.Cut(e, "=")
+		return slices.Contains(strings.Fields(value), word)
+	})
 }
 
 // Value is the value that a flag has by the options, and the option that set
@@ -187,7 +215,7 @@ func (o Options) Value(flag string) (value string, by Option, ok bool) {
 
 // Args are the arguments to start the launcher with: what was added, then the
 // user's own as given.
-func (o Options) Args() []string { return slices.Concat(o.added, o.args) }
+func (o Options) Args() []string { return slices.Concat(o.added, o.in.Args) }
 
 // Added are the options that Add put there.
 func (o Options) Added() []string { return slices.Clone(o.added) }

@@ -113,7 +113,7 @@ func BakeDocument(b Bake) *document.Document {
 func (b Bake) notes() []string {
 	var out []string
 	if b.Archive && b.ArchiveUsed == nil {
-		out = append(out, "Whether the JVM uses the class archive could not be seen: the first process of the container is not the JVM.")
+		out = append(out, "Whether the JVM uses the class archive could not be seen: it could not be weighed.")
 	}
 	if b.Archive {
 		out = append(out, "The class archive holds for this JDK and these jars alone: bake again for another build or JDK.")

@@ -392,7 +392,7 @@ func (c *container) watch() error {
 	}
 	g, err := findGroupOf(c.docker.proc, c.pid)
 	if err == nil {
-		c.group = g
+		c.group, c.dirs = g, g.dirs()
 		c.last, err = g.usage()
 	}
 	// The write end of a pipe that the engine's helper reads to its end.
@@ -524,7 +524,7 @@ func (c *container) Times(ctx context.Context) (Times, error) {
 	c.mu.Lock()
 	living := c.group != nil
 	c.mu.Unlock()
-	return c.threads.of(ctx, c.proc, c.pid, living, c.Usage)
+	return c.threads.of(ctx, c.proc, c.worker(), living, c.Usage)
 }
 
 func (c *container) SetMemoryLimit(ctx context.Context, bytes int64) error {
@@ -546,6 +546,7 @@ func (c *container) SetMemoryLimit(ctx context.Context, bytes int64) error {
 }
 
 func (c *container) Stop(ctx context.Context, grace time.Duration) error {
+	c.askToEnd()
 	always := context.WithoutCancel(ctx)
 	if err := c.docker.engine.Kill(always, c.id, "SIGTERM"); err != nil {
 		return err

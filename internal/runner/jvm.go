@@ -1,36 +1,131 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
+	"os"
+	"slices"
+	"strings"
 	"sync"
+	"syscall"
+	"time"
 
 	"tare.dev/tare/internal/attach"
 	"tare.dev/tare/internal/footprint"
 	"tare.dev/tare/internal/hotspot"
+	"tare.dev/tare/internal/jvmopts"
 	"tare.dev/tare/internal/linux"
 	processes "tare.dev/tare/internal/process"
 )
 
-// jvm is what a process on this machine says of itself.
+// jvm is what the JVM of a group on this machine says of itself. That is the process that was
+// started or, where that has another JVM do the work, the other one: a script may start it, or a
+// JVM that watches over it.
 type jvm struct {
-	// pid is the process's id in the PID namespace of the caller; 0 when the
-	// kernel killed the process before it was there.
+	// pid is the id of the process that was started, in the PID namespace of the caller; 0 when
+	// the kernel killed the process before it was there.
 	pid  int
 	proc linux.FS
+	// dirs are the directories of its group; none where it has none of its own.
+	dirs []string
 
-	mu   sync.Mutex
-	perf *hotspot.PerfFile
+	mu sync.Mutex
+	// at is the id of the process that is read, and looked is when it was looked for; 0 is not yet.
+	at     int
+	looked time.Time
+	perf   *hotspot.PerfFile
+	// left are the performance data of processes that were read before.
+	left []*hotspot.PerfFile
+	// counted is what each process that was read had counted, by its id.
+	counted map[int]Counters
 	// inMemory are performance data that are in no file.
 	inMemory perfMemory
 	// threads are the clocks of its threads.
 	threads threadTimes
 }
 
+const (
+	// lookEvery bounds what it costs to look which JVM does the work.
+	lookEvery = time.Second
+	// heavier is how many times the memory of the JVM that was read so far another one of the
+	// group must have to be read instead. A child has as much as its parent until it becomes
+	// another program.
+	heavier = 1.25
+)
+
+// worker is the id of the process that is read: of the JVMs in the group the one with the most
+// memory, and the process that was started where there is no other one.
+func (j *jvm) worker() int {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.find()
+}
+
+// find is worker; j.mu is held.
+func (j *jvm) find() int {
+	if j.at != 0 && time.Since(j.looked) < lookEvery {
+		return j.at
+	}
+	j.looked = time.Now()
+	if at := j.heaviest(); at != j.at {
+		j.letGo()
+		j.at = at
+	}
+	return j.at
+}
+
+// heaviest looks for the JVM with the most memory.
+func (j *jvm) heaviest() int {
+	pids, err := processesBelow(j.dirs)
+	if err != nil || len(pids) < 2 {
+		return j.pid
+	}
+	resident := map[int]int64{}
+	for _, pid := range pids {
+		if st, err := j.proc.Status(pid); err == nil {
+			resident[pid] = st.VmRSS
+		}
+	}
+	at, most := j.pid, 0.0
+	if resident[j.at] > 0 && j.isJVM(j.at) {
+		at, most = j.at, heavier*float64(resident[j.at])
+	}
+	slices.SortFunc(pids, func(a, b int) int { return cmp.Compare(resident[b], resident[a]) })
+	for _, pid := range pids {
+		if float64(resident[pid]) > most && j.isJVM(pid) {
+			return pid
+		}
+	}
+	return at
+}
+
+func (j *jvm) isJVM(pid int) bool {
+	_, err := processes.Find(j.proc, pid)
+	return err == nil
+}
+
+// Program tells what the JVM runs.
+func (j *jvm) Program(ctx context.Context) (Program, error) {
+	if err := ctx.Err(); err != nil {
+		return Program{}, err
+	}
+	at := j.worker()
+	args, err := j.proc.Cmdline(at)
+	if err != nil {
+		return Program{}, err
+	}
+	p := Program{Child: at != j.pid}
+	if command, err := jvmopts.Parse(args); err == nil {
+		p.Options = slices.DeleteFunc(command.Options, func(o string) bool { return !strings.HasPrefix(o, "-X") && !strings.HasPrefix(o, "@") })
+	}
+	return p, nil
+}
+
 // Footprint weighs the process.
 func (j *jvm) Footprint(ctx context.Context) (*footprint.Footprint, error) {
-	return footprint.Weigh(ctx, j.pid, footprint.Options{Proc: j.proc})
+	return footprint.Weigh(ctx, j.worker(), footprint.Options{Proc: j.proc})
 }
 
 // Counters reads the JVM's performance data.
@@ -40,12 +135,23 @@ func (j *jvm) Counters(ctx context.Context) (Counters, error) {
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	j.find()
 	p, err := j.perfData()
 	if err != nil {
 		return Counters{}, fmt.Errorf("%w: %w", ErrNoCounters, err)
 	}
 	c := p.Counters()
-	return Counters{HeapUsed: c.HeapUsed, UsedAfterGC: c.UsedAfterGC, GCTime: c.GCTime(), GCCount: c.GCCount(), OldGCCount: c.OldGCCount(), AwaitsHeap: c.AwaitsHeap()}, nil
+	now := Counters{HeapUsed: c.HeapUsed, UsedAfterGC: c.UsedAfterGC, GCTime: c.GCTime(), GCCount: c.GCCount(), OldGCCount: c.OldGCCount(), AwaitsHeap: c.AwaitsHeap()}
+	if j.counted == nil {
+		j.counted = map[int]Counters{}
+	}
+	j.counted[j.at] = now
+	for at, c := range j.counted {
+		if at != j.at {
+			now.GCTime, now.GCCount, now.OldGCCount = now.GCTime+c.GCTime, now.GCCount+c.GCCount, now.OldGCCount+c.OldGCCount
+		}
+	}
+	return now, nil
 }
 
 // perfData reads the performance data, of a file or else of memory; j.mu is held.
@@ -54,29 +160,55 @@ func (j *jvm) perfData() (*hotspot.PerfData, error) {
 		return j.inMemory.read()
 	}
 	if j.perf == nil {
-		f, err := hotspot.OpenPerfData(j.proc.Root(), j.pid)
+		f, err := hotspot.OpenPerfData(j.proc.Root(), j.at)
 		if err != nil {
-			return j.inMemory.open(j.proc, j.pid, err)
+			return j.inMemory.open(j.proc, j.at, err)
 		}
 		j.perf = f
 	}
 	return j.perf.Read()
 }
 
-// forget closes the performance data of a process that has ended, and removes
-// the file that a killed JVM left. It does its best: a JVM that starts later
+// askToEnd sends SIGTERM to the JVM, where that is a child of the process that was started: a
+// shell passes none on, and does not end by its own as the first process of a container.
+func (j *jvm) askToEnd() {
+	at := j.worker()
+	if at == j.pid {
+		return
+	}
+	p, err := os.FindProcess(at)
+	if err != nil {
+		return
+	}
+	defer p.Release()
+	// Its id may have been given to another process before it was held.
+	if pids, err := processesBelow(j.dirs); err == nil && slices.Contains(pids, at) {
+		_ = p.Signal(syscall.SIGTERM) // it may have ended meanwhile
+	}
+}
+
+// letGo keeps no more of the process that was read than its performance data; j.mu is held.
+func (j *jvm) letGo() {
+	j.inMemory.close()
+	j.inMemory = perfMemory{}
+	if j.perf != nil {
+		j.left, j.perf = append(j.left, j.perf), nil
+	}
+}
+
+// forget closes the performance data of processes that have ended, and removes
+// the files that killed JVMs left. It does its best: a JVM that starts later
 // removes what ended ones of its user left (perfMemory_posix.cpp,
 // cleanup_sharedmem_files).
 func (j *jvm) forget() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.inMemory.close()
-	if j.perf == nil {
-		return
+	j.letGo()
+	for _, perf := range j.left {
+		_ = perf.RemoveStale()
+		perf.Close()
 	}
-	_ = j.perf.RemoveStale()
-	j.perf.Close()
-	j.perf = nil
+	j.left = nil
 }
 
 // Status reads /proc/PID/status.
@@ -84,12 +216,12 @@ func (j *jvm) Status(ctx context.Context) (linux.Status, error) {
 	if err := ctx.Err(); err != nil {
 		return linux.Status{}, err
 	}
-	return j.proc.Status(j.pid)
+	return j.proc.Status(j.worker())
 }
 
 // NativeMemory asks the JVM for VM.native_memory.
 func (j *jvm) NativeMemory(ctx context.Context) (map[string]int64, error) {
-	target, err := processes.Find(j.proc, j.pid)
+	target, err := processes.Find(j.proc, j.worker())
 	if err != nil {
 		return nil, err
 	}
@@ -122,7 +254,7 @@ const mostClasses = 2000
 
 // Objects asks the JVM for GC.class_histogram.
 func (j *jvm) Objects(ctx context.Context) (h *attach.Histogram, err error) {
-	target, err := processes.Find(j.proc, j.pid)
+	target, err := processes.Find(j.proc, j.worker())
 	if err != nil {
 		return nil, err
 	}
@@ -138,7 +270,7 @@ func (j *jvm) ThreadNames(ctx context.Context) ([]string, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	clocks, _, err := j.proc.ThreadClocks(j.pid, func(int) bool { return false })
+	clocks, _, err := j.proc.ThreadClocks(j.worker(), func(int) bool { return false })
 	out := make([]string, len(clocks))
 	for i, c := range clocks {
 		out[i] = c.Name

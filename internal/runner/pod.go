@@ -119,7 +119,7 @@ func (p *Pod) Start(ctx context.Context, spec Spec) (Process, error) {
 		conn.Close()
 		return nil, err
 	}
-	q := &podProcess{jvm: jvm{pid: pid, proc: p.proc}, group: group, began: time.Now(), done: make(chan struct{})}
+	q := &podProcess{jvm: jvm{pid: pid, proc: p.proc, dirs: group.dirs()}, group: group, began: time.Now(), done: make(chan struct{})}
 	if err := q.connect(conn, spec); err != nil {
 		conn.Close()
 		return nil, err
@@ -359,7 +359,7 @@ func (q *podProcess) Times(ctx context.Context) (Times, error) {
 	q.mu.Lock()
 	living := q.group != nil
 	q.mu.Unlock()
-	return q.threads.of(ctx, q.proc, q.pid, living, q.Usage)
+	return q.threads.of(ctx, q.proc, q.worker(), living, q.Usage)
 }
 
 // SetMemoryLimit writes to the group itself: the kubelet would refuse a limit below what
@@ -380,6 +380,7 @@ func (q *podProcess) SetMemoryLimit(ctx context.Context, bytes int64) error {
 }
 
 func (q *podProcess) Stop(ctx context.Context, grace time.Duration) error {
+	q.askToEnd()
 	if err := q.signal(syscall.SIGTERM); err != nil {
 		return err
 	}

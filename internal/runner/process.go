@@ -69,7 +69,7 @@ func start(spec Spec, g group) (*process, error) {
 		out.close()
 		return nil, err
 	}
-	p.jvm.pid, p.jvm.proc = cmd.Process.Pid, linux.NewFS("/proc")
+	p.jvm.pid, p.jvm.proc, p.jvm.dirs = cmd.Process.Pid, linux.NewFS("/proc"), g.dirs()
 	out.started()
 	go p.wait()
 	return p, nil
@@ -151,7 +151,7 @@ func (p *process) Times(ctx context.Context) (Times, error) {
 		living = false
 	default:
 	}
-	return p.threads.of(ctx, p.proc, p.pid, living, p.Usage)
+	return p.threads.of(ctx, p.proc, p.worker(), living, p.Usage)
 }
 
 func (p *process) SetMemoryLimit(ctx context.Context, bytes int64) error {
@@ -169,6 +169,7 @@ func (p *process) SetMemoryLimit(ctx context.Context, bytes int64) error {
 // Stop also kills what the process leaves behind in its group when SIGTERM was
 // enough for itself.
 func (p *process) Stop(ctx context.Context, grace time.Duration) error {
+	p.askToEnd()
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("stop process %d: %w", p.pid, err)
 	}

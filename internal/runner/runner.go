@@ -109,13 +109,29 @@ type Counters struct {
 	// what the last collection left of it, 0 before the first.
 	HeapUsed, UsedAfterGC int64
 	// GCTime is for how long collections stopped the application, GCCount is
-	// their number, both since the JVM's start. OldGCCount are those of more than the young
-	// generation: only they free what has become old.
+	// their number, both since the JVM's start, with those of JVMs that were told of
+	// before. OldGCCount are those of more than the young generation: only they free what
+	// has become old.
 	GCTime              time.Duration
 	GCCount, OldGCCount int64
 	// AwaitsHeap says that at this moment threads wait for a concurrent collector
 	// (hotspot.PerfCounters).
 	AwaitsHeap bool
+}
+
+// Program is what the JVM that a Process tells of runs.
+type Program struct {
+	// Options are those of the JVM's command line that begin with -X, and argument files
+	// (@FILE): no properties, in which secrets may be.
+	Options []string `json:",omitempty"`
+	// Child says that the JVM is not the process that was started: that one, or another of
+	// its children, has started it.
+	Child bool `json:",omitempty"`
+}
+
+// Programmed is a Process of this machine whose JVM tells what it runs.
+type Programmed interface {
+	Program(ctx context.Context) (Program, error)
 }
 
 // Preparer is a Runner with more to do before a trial than to start its process.
@@ -127,6 +143,9 @@ type Preparer interface {
 // Process is a started process and its group, on this machine or on another
 // one. Methods may be called from several goroutines. Where one takes a
 // context, it returns the context's error soon after the context has ended.
+//
+// Of several JVMs in the group, what is told of one (Times by kind of thread, Footprint,
+// Counters, Status, NativeMemory) is told of the one with the most memory.
 type Process interface {
 	// Usage reads the group. It works after the process ended, until Close;
 	// from then on the error wraps os.ErrClosed.
@@ -135,12 +154,12 @@ type Process interface {
 	// the process; as Usage it works until Close. A thread is read in some ten
 	// microseconds: who asks often bounds what it costs.
 	Times(ctx context.Context) (Times, error)
-	// Footprint weighs the process, and sends nothing to it.
+	// Footprint weighs the JVM, and sends nothing to it.
 	Footprint(ctx context.Context) (*footprint.Footprint, error)
 	// Counters reads the counters of the JVM. Where there are none (yet) the
 	// error wraps ErrNoCounters.
 	Counters(ctx context.Context) (Counters, error)
-	// Status is what /proc/PID/status says of the process.
+	// Status is what /proc/PID/status says of the JVM.
 	Status(ctx context.Context) (linux.Status, error)
 	// NativeMemory asks the JVM for the summary of its native memory tracking:
 	// committed bytes by category, and "Total". It stops the JVM at a
@@ -154,8 +173,9 @@ type Process interface {
 	Done() <-chan struct{}
 	// Exit is how the process ended; the zero Exit before Done is closed.
 	Exit() Exit
-	// Stop sends SIGTERM to the process, and after the grace, or when ctx
-	// ends, kills the whole group. It returns when the process has ended.
+	// Stop sends SIGTERM to the process, and to the JVM where that is another one; after the
+	// grace, or when ctx ends, it kills the whole group. It returns when the process has
+	// ended.
 	Stop(ctx context.Context, grace time.Duration) error
 	// Close kills what is left in the group and removes the group. It is
 	// idempotent, and must be called for every started process.

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -181,6 +182,9 @@ type Result struct {
 	Exit runner.Exit
 	// Ended says that the application ended without being asked to.
 	Ended bool
+	// Program is what the JVM runs that was weighed, where it is a child of the process that
+	// was started, or that is no java launcher; else nil.
+	Program *runner.Program `json:",omitempty"`
 	// Peak and End are footprints near the highest usage less page cache, and
 	// at the end of the load; nil where none could be taken.
 	Peak, End *footprint.Footprint
@@ -298,7 +302,8 @@ type run struct {
 	growth   []Growth
 	// worstReclaim is as in Result.
 	worstReclaim *float64
-	peak         int64 // of the group's usage before Inspect; 0: not inspected
+	peak         int64           // of the group's usage before Inspect; 0: not inspected
+	program      *runner.Program // as in Result
 }
 
 func (t *run) do(ctx context.Context) (*Result, error) {
@@ -474,6 +479,7 @@ func (t *run) closeWindow(ctx context.Context) {
 	if ctx.Err() != nil {
 		return
 	}
+	t.program = t.programOf(ctx)
 	if t.spec.Weigh {
 		if f, err := t.proc.Footprint(ctx); err == nil {
 			parts := t.sampler.parts(f)
@@ -489,6 +495,19 @@ func (t *run) closeWindow(ctx context.Context) {
 		}
 		t.spec.Inspect(ctx, t.proc)
 	}
+}
+
+// programOf is what the JVM runs, where the command does not tell.
+func (t *run) programOf(ctx context.Context) *runner.Program {
+	told, ok := t.proc.(runner.Programmed)
+	if !ok {
+		return nil
+	}
+	p, err := told.Program(ctx)
+	if err != nil || !p.Child && filepath.Base(t.spec.Args[0]) == "java" {
+		return nil
+	}
+	return &p
 }
 
 func (t *run) awaitReady(ctx context.Context) error {
@@ -569,7 +588,7 @@ func (t *run) result(u runner.Usage) *Result {
 		Time: t.begin, Limits: t.spec.Limits, ReadyAfter: t.ready, JobTime: m.Time, Load: t.load, WarmupRequests: t.warmup, Warming: t.blocks, Took: time.Since(t.begin),
 		PeakBytes: cmp.Or(t.peak, u.PeakBytes), NeededBytes: t.sampler.needed, WorkingSetBytes: t.sampler.workingSet, LiveBytes: t.sampler.live, HeapBytes: t.sampler.heap,
 		Collections: e.Collections, RefaultBytes: e.RefaultBytes, Throttled: u.Throttled, CPUTime: u.CPUTime,
-		Exit: e.Exit, Ended: e.Ended, Peak: t.sampler.peak, End: t.end, Stat: u.Stat, Log: e.Log.LastLines,
+		Exit: e.Exit, Ended: e.Ended, Program: t.program, Peak: t.sampler.peak, End: t.end, Stat: u.Stat, Log: e.Log.LastLines,
 		Narrow: e.NarrowMiss(), Broken: e.Broken, Others: e.Others, UnpaidBytes: t.sampler.unpaid(), Growth: t.growth, WorstReclaimShare: t.worstReclaim,
 		CodeCacheFull: e.Log.CodeCacheFull, Times: e.Times, IdleCPUs: t.idle, MajorFaults: e.MajorFaults, DirectBytes: e.DirectBytes,
 	}

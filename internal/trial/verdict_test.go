@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -81,6 +82,9 @@ var labelledSet = []labelled{
 	{mode: "start-peak", args: []string{"300"}, options: []string{"-Xmx48m", "-XX:MaxDirectMemorySize=512m"}, limit: 200, want: OOMKilled, words: "before it was ready"},
 	{mode: "start-peak", name: "start-peak with room", args: []string{"150"}, options: []string{"-Xmx48m", "-XX:MaxDirectMemorySize=512m"}, limit: 320, want: Passed, spoil: func(_ *testing.T, s *Spec) { s.Weigh = false }, sees: peaksAtStart},
 	{mode: "child-leak", args: []string{"16768"}, options: []string{"-Xmx48m"}, limit: 192, want: OOMKilled, words: "its limit of 192 MiB was reached", spoil: longer},
+	{mode: "child-thrash", args: []string{"70", "4096"}, options: []string{"-Xmx48m"}, limit: 320, slo: "p99<20ms", want: Thrashing, words: "garbage collection took", sees: guiltyChild},
+	{mode: "thrash", name: "thrash, started by a script", args: []string{"70", "4096"}, options: []string{"-Xmx64m", "-XX:+UseSerialGC"}, limit: 320, slo: "p99<20ms", want: Thrashing, words: "garbage collection took",
+		spoil: byScript, sees: guiltyChild},
 	{mode: "slow-leak", args: []string{"8192"}, options: []string{"-Xmx48m", "-XX:TieredStopAtLevel=1"}, limit: 256, want: Passed, grows: "malloc"},
 }
 
@@ -99,6 +103,20 @@ func guiltyCollector(r *Result) string {
 		return fmt.Sprintf("collections took %.3f (%v)", loss, known)
 	}
 	return ""
+}
+
+// guiltyChild wants the collections of another JVM than the process that was started to be
+// seen, and that JVM's options.
+func guiltyChild(r *Result) string {
+	if r.Program == nil || !r.Program.Child || !slices.Contains(r.Program.Options, "-Xmx64m") {
+		return fmt.Sprintf("weighed was %+v", r.Program)
+	}
+	return guiltyCollector(r)
+}
+
+// byScript has a shell start the JVM and stay.
+func byScript(_ *testing.T, s *Spec) {
+	s.Args = append([]string{"sh", "-c", `"$@"; exit $?`, "sh"}, s.Args...)
 }
 
 func burnsIdle(want bool) func(*Result) string {

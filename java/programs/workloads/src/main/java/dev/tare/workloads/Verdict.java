@@ -32,7 +32,8 @@ final class Verdict implements Workload {
         SPIN(1, "THREADS: so many threads spin for ever (expected: passed, and idle processors burned)"),
         LATE_FILL(1, "SECONDS: from then on each request keeps 8 MiB of heap (expected: out-of-memory)"),
         START_PEAK(1, "MB: has MB MiB of native memory at its start alone (expected: oom-killed before it is ready)"),
-        CHILD_LEAK(1, "KB: each request has a child process keep KB KiB of native memory (expected: oom-killed)");
+        CHILD_LEAK(1, "KB: each request has a child process keep KB KiB of native memory (expected: oom-killed)"),
+        CHILD_THRASH(2, "LIVE_PERCENT KB: each request is one of a child process in mode thrash (expected: thrashing)");
 
         private final int arguments;
         private final String meaning;
@@ -131,7 +132,9 @@ final class Verdict implements Workload {
             case START_PEAK:
                 return new StartPeak(Args.number("MB", args[0], 1, 2047));
             case CHILD_LEAK:
-                return new ChildLeak(Args.number("KB", args[0], 1, MAX_KB));
+                return new Child("-Xmx32m", "native-leak", Args.number("KB", args[0], 1, MAX_KB));
+            case CHILD_THRASH:
+                return new Child("-Xmx64m", "thrash", Args.number("LIVE_PERCENT", args[0], 1, 99), Args.number("KB", args[1], 1, MAX_KB));
             default:
                 return () -> { };
         }

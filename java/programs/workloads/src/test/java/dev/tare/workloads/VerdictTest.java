@@ -88,6 +88,9 @@ class VerdictTest {
             service.terminate(); // and its child with it
             assertEquals(128 + 15, service.exitCode());
         }
+        try (JavaProgram service = verdict("child-thrash 0 20 64")) {
+            assertEquals(200, get(service));
+        }
     }
 
     @Test

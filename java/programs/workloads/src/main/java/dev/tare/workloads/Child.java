@@ -9,26 +9,37 @@ import java.net.InetAddress;
 import java.net.URL;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Paths;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
 
 /**
- * Has a child process, in the same control group, that keeps native memory for each request: nothing of it is in this
- * process, and no JVM option limits it. The child is the same service in mode native-leak.
+ * Has a child process, in the same control group, do what a request costs: nothing of it is in this process, and no
+ * option of this JVM limits it. The child is the same service in another mode.
  */
-final class ChildLeak implements RequestCost {
+final class Child implements RequestCost {
     private static final String LISTENS = "listening on 127.0.0.1:";
 
-    private final int kb;
+    private final String heap;
+    private final String mode;
+    private final int[] arguments;
     private int port;
 
-    ChildLeak(int kb) {
-        this.kb = kb;
+    Child(String heap, String mode, int... arguments) {
+        this.heap = heap;
+        this.mode = mode;
+        this.arguments = arguments;
     }
 
     @Override
     public void prepare() throws IOException {
         String java = Paths.get(System.getProperty("java.home"), "bin", "java").toString();
-        Process child = new ProcessBuilder(java, "-Xmx32m", "-XX:+UseSerialGC", "-cp", System.getProperty("java.class.path"),
-                Main.class.getName(), "verdict", "native-leak", "0", String.valueOf(kb)).redirectErrorStream(true).start();
+        List<String> command = new ArrayList<>(Arrays.asList(java, heap, "-XX:+UseSerialGC", "-cp",
+                System.getProperty("java.class.path"), Main.class.getName(), "verdict", mode, "0"));
+        for (int argument : arguments) {
+            command.add(String.valueOf(argument));
+        }
+        Process child = new ProcessBuilder(command).redirectErrorStream(true).start();
         // Where this process is killed, the child is for who killed it: in a group, both end.
         Runtime.getRuntime().addShutdownHook(new Thread(child::destroyForcibly));
         BufferedReader output = new BufferedReader(new InputStreamReader(child.getInputStream(), StandardCharsets.UTF_8));
