@@ -302,12 +302,14 @@ const (
 	leastPressure, mostPressure = trial.LeastWait, 0.5
 	// usualSlope is that of the logarithm of the limit over the logarithm of the pressure until trials
 	// tell, negated: of four services on JDK 17 and 25 it was from 0.05 to 0.12, with 0.08 a limit
-	// 6 % smaller has twice the pressure (docs/results/raw/peers.jsonl.gz). It counts as much as trials whose
-	// logarithms of limits have usualSpread as their sum of squares about the mean: two that
-	// are 11 % apart.
-	usualSlope, usualSpread = 0.08, 0.006
-	// flattest and steepest bound what few trials may make of it.
-	flattest, steepest = -0.2, -0.03
+	// 6 % smaller has twice the pressure (docs/results/raw/peers.jsonl.gz). usualSpread is the standard
+	// deviation of its logarithm.
+	usualSlope, usualSpread = 0.08, 0.35
+	// nearSpread is needSpread of runs near the limit, where what others do counts as well.
+	nearSpread = 2 * needSpread
+	// flattest and steepest are the slopes that it is looked for between, in slopeSteps steps of
+	// the same ratio.
+	flattest, steepest, slopeSteps = -0.2, -0.01, 200
 )
 
 // tellsPressure says that a trial was near its limit, and not beyond.
@@ -343,21 +345,38 @@ func (s *Search) byPressure(setup Setup) (line pressureLine) {
 	if len(xs) < 2 {
 		return line
 	}
-	x, y := mean(xs), mean(ys)
-	syy, sxy := usualSpread, -usualSpread/usualSlope
-	for i := range xs {
-		syy += (ys[i] - y) * (ys[i] - y)
-		sxy += (xs[i] - x) * (ys[i] - y)
-	}
-	slope := min(steepest, max(flattest, syy/min(sxy, -1e-9)))
-	squares := 0.0
-	for i := range xs {
-		off := ys[i] - y - slope*(xs[i]-x)
-		squares += off * off
-	}
-	line.limit, line.slope, line.samples = math.Exp(y-slope*x), slope, len(xs)
+	slope := likelySlope(xs, ys)
+	squares := squaresAbout(xs, ys, slope)
+	line.limit, line.slope, line.samples = math.Exp(mean(ys)-slope*mean(xs)), slope, len(xs)
 	line.deviation, line.freedom, line.assumed = withPrior(squares, float64(max(0, len(xs)-2)))
 	return line
+}
+
+// likelySlope is the slope of a line through points, the logarithms of limits over those of
+// pressures, that is most likely where what runs need differs by nearSpread. A limit is chosen, and
+// what a run needs makes its pressure: the steeper the pressure rises, the farther apart it is in
+// two runs that differ by chance.
+func likelySlope(xs, ys []float64) float64 {
+	best, most := 0.0, math.Inf(-1)
+	for i := 0; i <= slopeSteps; i++ {
+		slope := steepest * math.Pow(flattest/steepest, float64(i)/slopeSteps)
+		off := math.Log(slope/-usualSlope) / usualSpread
+		likely := float64(len(xs)-1)*math.Log(-slope) - squaresAbout(xs, ys, slope)/(2*nearSpread*nearSpread) - off*off/2
+		if likely > most {
+			best, most = slope, likely
+		}
+	}
+	return best
+}
+
+// squaresAbout is the sum of the squares by which points are off a line of that slope.
+func squaresAbout(xs, ys []float64, slope float64) (sum float64) {
+	x, y := mean(xs), mean(ys)
+	for i := range xs {
+		off := ys[i] - y - slope*(xs[i]-x)
+		sum += off * off
+	}
+	return sum
 }
 
 // lacksMemory says that a trial's limit was not enough, by memory's own signals.
