@@ -240,6 +240,9 @@ func runFit(ctx context.Context, stdout, stderr io.Writer, args []string, o fitO
 	if err != nil || o.profile == "" {
 		return result, err
 	}
+	if result.ByVariable {
+		return result, fmt.Errorf("--profile %s: tare exec puts options on the command line, which the JVM that was fitted does not see: set JAVA_TOOL_OPTIONS instead", o.profile)
+	}
 	if jar := result.Setup.Jar; jar != "" {
 		progress.note(fmt.Sprintf("the profile is for the extracted jars: %s goes beside %s", filepath.Base(o.profile), jar))
 	}

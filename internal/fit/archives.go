@@ -30,7 +30,7 @@ func (t *trier) Train(ctx context.Context, s Setup, option string) (string, erro
 		return "", fmt.Errorf("place for a class archive: %w", err)
 	}
 	t.archives = append(t.archives, trained{file, option})
-	spec, err := t.spec(ctx, s.plus(Setup{Options: []string{strings.ReplaceAll(option, "{archive}", writes)}}), t.config.AmpleBytes)
+	spec, err := t.spec(ctx, s.plus(Setup{Options: []string{strings.ReplaceAll(option, "{archive}", writes)}}), t.config.AmpleBytes, false)
 	if err != nil {
 		return "", err
 	}

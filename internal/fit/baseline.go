@@ -9,6 +9,7 @@ import (
 	"sort"
 
 	"tare.dev/tare/internal/footprint"
+	"tare.dev/tare/internal/jvmopts"
 	"tare.dev/tare/internal/trial"
 )
 
@@ -73,10 +74,37 @@ func (s *Search) readFrom(b Trial) {
 		s.Facts.Flags = weighed.Flags
 	}
 	s.Facts.readFrom(b.Result.Program, weighed.JDK)
-	if s.Facts.Apart != "" {
-		s.found.Apart = fmt.Sprintf("the command starts another JVM (%s), which has more memory and was fitted; options of the command do not reach it, so that none was tried: "+
-			"give it options by JAVA_TOOL_OPTIONS (--env), or fit the command that starts it", cmp.Or(weighed.Name, "not weighed"))
+	if s.found.ByVariable = s.Facts.Forks; s.Facts.Forks {
+		s.found.Apart = fmt.Sprintf("the command starts another JVM (%s), which has more memory: it was fitted, and options go to both by JAVA_TOOL_OPTIONS", cmp.Or(weighed.Name, "not weighed"))
 	}
+}
+
+// unreached is a trial without the options that its JVM was seen not to have taken from
+// JAVA_TOOL_OPTIONS: what starts it may unset the variable. No more are tried then.
+func (s *Search) unreached(t Trial) Trial {
+	f := ledgerOf(t, s.Facts.CPUs).Footprint
+	if !t.ByVariable || f == nil || !tookNone(f.Flags, t.Setup.Options) {
+		return t
+	}
+	t.Setup.Options = nil
+	s.Facts.Unreached = "the JVM takes no options from JAVA_TOOL_OPTIONS"
+	s.found.Apart = fmt.Sprintf("the JVM that was fitted (%s) takes no options from JAVA_TOOL_OPTIONS, so that none was tried: what starts it may have a variable or a file of its own for them. "+
+		"Set them there, and fit again", f.Name)
+	return t
+}
+
+// tookNone says that a JVM with such flags has some that options set, and with another value each.
+func tookNone(flags map[string]string, options []string) bool {
+	told, _ := jvmopts.Read(jvmopts.Input{Args: append(slices.Clone(options), "Main")}) // they are tare's own
+	differ := false
+	for name, is := range flags {
+		value, _, set := told.Value(name)
+		if set && value == is {
+			return false
+		}
+		differ = differ || set
+	}
+	return differ
 }
 
 // WorkOf is the work that a trial's load did.

@@ -189,19 +189,23 @@ func (c Config) path(name string) string {
 }
 
 // started is what runs with a setup, and its environment. To a command that is not
-// java's options go by JAVA_TOOL_OPTIONS.
-func (c Config) started(s Setup) (args, env []string) {
-	env = slices.Concat(c.Env, s.Env)
-	if !c.Command.IsJava() {
-		if len(s.Options) > 0 {
-			env = slices.DeleteFunc(env, func(e string) bool { return strings.HasPrefix(e, "JAVA_TOOL_OPTIONS=") })
-			env = append(env, "JAVA_TOOL_OPTIONS="+toolOptions(c.Env, s.Options))
-		}
-		return c.Command.With(), env
-	}
+// java's options go by JAVA_TOOL_OPTIONS always.
+func (c Config) started(s Setup, byVariable bool) (args, env []string) {
 	command := c.Command
-	command.Java = c.Java.Path
-	return s.Command(command), env
+	env = slices.Concat(c.Env, s.Env)
+	if command.IsJava() {
+		command.Java = c.Java.Path
+	} else {
+		byVariable = true
+	}
+	if !byVariable {
+		return s.Command(command), env
+	}
+	if len(s.Options) > 0 {
+		env = slices.DeleteFunc(env, func(e string) bool { return strings.HasPrefix(e, "JAVA_TOOL_OPTIONS=") })
+		env = append(env, "JAVA_TOOL_OPTIONS="+toolOptions(c.Env, s.Options))
+	}
+	return command.With(), env
 }
 
 // paths are the files that a command names to start from.

@@ -16,6 +16,7 @@ type Ending struct {
 	AsGivenFails         int64 `json:",omitempty"`
 	LimitBytes           int64
 	Setup                Setup
+	ByVariable           bool `json:",omitempty"`
 	Levers               []LeverResult
 	Frontier             []FrontierPoint `json:",omitempty"`
 	Confirmations        []int
@@ -37,7 +38,7 @@ type Ending struct {
 // NewEnding is the ending of a result; failure is why there is no
 // recommendation, or nil.
 func NewEnding(r *Result, failure error) Ending {
-	e := Ending{Judged: map[int]Judged{}, Baseline: r.Baseline.Number, AsGiven: r.AsGiven.Number, AsGivenFails: r.AsGivenFails, LimitBytes: r.LimitBytes, Setup: r.Setup, Levers: r.Levers, Frontier: r.Frontier,
+	e := Ending{Judged: map[int]Judged{}, Baseline: r.Baseline.Number, AsGiven: r.AsGiven.Number, AsGivenFails: r.AsGivenFails, LimitBytes: r.LimitBytes, Setup: r.Setup, ByVariable: r.ByVariable, Levers: r.Levers, Frontier: r.Frontier,
 		RaisedFrom: r.RaisedFrom, MarginBytes: r.MarginBytes, Need: r.Need, CostDeviation: r.CostDeviation, CostFreedom: r.CostFreedom, AtLimit: r.AtLimit, Took: r.Took, Archive: r.Archive, TrainOption: r.TrainOption, Warnings: r.Warnings}
 	for _, t := range r.Trials {
 		if t.Judged != (Judged{}) {
@@ -84,7 +85,7 @@ func (e Ending) Result(p Plan, began time.Time, trials []Trial) (*Result, error)
 		return t
 	}
 	r := &Result{Time: began, Took: e.Took, Config: c, RunnerName: p.Runner, Machine: p.Machine, Archive: e.Archive, TrainOption: e.TrainOption, Warnings: e.Warnings,
-		Found: Found{Baseline: find(e.Baseline), AsGiven: find(e.AsGiven), AsGivenFails: e.AsGivenFails, LimitBytes: e.LimitBytes, Setup: e.Setup, Levers: e.Levers, Frontier: e.Frontier, Trials: trials, RaisedFrom: e.RaisedFrom,
+		Found: Found{Baseline: find(e.Baseline), AsGiven: find(e.AsGiven), AsGivenFails: e.AsGivenFails, LimitBytes: e.LimitBytes, Setup: e.Setup, ByVariable: e.ByVariable, Levers: e.Levers, Frontier: e.Frontier, Trials: trials, RaisedFrom: e.RaisedFrom,
 			MarginBytes: e.MarginBytes, Need: e.Need, CostDeviation: e.CostDeviation, CostFreedom: e.CostFreedom, AtLimit: e.AtLimit}}
 	for _, n := range e.Confirmations {
 		r.Confirmations = append(r.Confirmations, find(n))

@@ -24,8 +24,8 @@ func (s *Search) sweepHeap(ctx context.Context) error {
 	if !s.HeapCurve {
 		return nil
 	}
-	if s.Facts.Apart != "" {
-		s.note("no curve over heaps: %s", s.Facts.Apart)
+	if s.Facts.Unreached != "" {
+		s.note("no curve over heaps: %s", s.Facts.Unreached)
 		return nil
 	}
 	if c, taken := s.Facts.Given.Conflict("-Xmx64m"); taken {

@@ -23,21 +23,25 @@ func TestOptionsReachTheJVM(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
-		config    Config
-		args, env []string
+		config     Config
+		byVariable bool
+		args, env  []string
 	}{
-		{Config{Command: java, Java: Java{Path: "/jdk/bin/java"}, Env: env},
+		{Config{Command: java, Java: Java{Path: "/jdk/bin/java"}, Env: env}, false,
 			[]string{"/jdk/bin/java", "-Xmx20m", "-Dname=two words", "-Xss1m", "-jar", "a.jar", "x"},
 			[]string{"PATH=/bin", "JAVA_TOOL_OPTIONS=-Xmx30m", "MALLOC_ARENA_MAX=1"}},
-		{Config{Command: script, Java: Java{Path: "/jdk/bin/java"}, Env: env},
+		{Config{Command: java, Java: Java{Path: "/jdk/bin/java"}, Env: env}, true,
+			[]string{"/jdk/bin/java", "-Xss1m", "-jar", "a.jar", "x"},
+			[]string{"PATH=/bin", "MALLOC_ARENA_MAX=1", "JAVA_TOOL_OPTIONS=-Xmx20m '-Dname=two words' -Xmx30m"}},
+		{Config{Command: script, Java: Java{Path: "/jdk/bin/java"}, Env: env}, false,
 			[]string{"/start.sh", "x"},
 			[]string{"PATH=/bin", "MALLOC_ARENA_MAX=1", "JAVA_TOOL_OPTIONS=-Xmx20m '-Dname=two words' -Xmx30m"}},
 	} {
-		args, got := c.config.started(setup)
+		args, got := c.config.started(setup, c.byVariable)
 		if !slices.Equal(args, c.args) || !slices.Equal(got, c.env) {
 			t.Errorf("%q with %q, want %q with %q", args, got, c.args, c.env)
 		}
-		if _, without := c.config.started(Setup{}); !slices.Equal(without, env) {
+		if _, without := c.config.started(Setup{}, c.byVariable); !slices.Equal(without, env) {
 			t.Errorf("nothing added: %q", without)
 		}
 	}

@@ -96,7 +96,7 @@ func startsWithArchive(t *testing.T, d *runner.Docker, c Config, file string) st
 		options = []string{"-XX:AOTCache=" + file, "-XX:AOTMode=on"}
 	}
 	tr := trier{config: c}
-	spec, err := tr.spec(t.Context(), Setup{Options: append(options, "-Xmx64m", "-XX:+UseSerialGC")}, c.AmpleBytes)
+	spec, err := tr.spec(t.Context(), Setup{Options: append(options, "-Xmx64m", "-XX:+UseSerialGC")}, c.AmpleBytes, false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,10 +18,10 @@ type Facts struct {
 	// seen.
 	Flags map[string]string
 	// ByVariable says that options go by JAVA_TOOL_OPTIONS, which each JVM of the application
-	// reads.
-	ByVariable bool
-	// Apart says why options do not reach the JVM that has the most memory; "" where they do.
-	Apart string
+	// reads; Forks that a JVM starts the one that has the most memory.
+	ByVariable, Forks bool
+	// Unreached says why options do not reach that one; "" where they do, as far as is known.
+	Unreached string
 	// CPUs are the processors that the application may use, 0 for no quota.
 	CPUs float64
 	// Processors are those that the application runs on, whatever its quota; 0 where
@@ -54,7 +54,7 @@ func (f *Facts) readFrom(p *runner.Program, jdk string) {
 	}
 	f.Given = f.Given.Of(f.Release, p.Options)
 	if p.Child && !f.ByVariable {
-		f.Apart = "options of the command do not reach the JVM that it starts"
+		f.ByVariable, f.Forks = true, true
 	}
 }
 
@@ -105,8 +105,10 @@ func (l Lever) isFor(r jvmopts.Release) bool {
 func (l Lever) closed(f Facts) string {
 	value, seen := f.Flags[l.Flag]
 	switch {
-	case f.Apart != "" && (len(l.Options) > 0 || l.Extract):
-		return f.Apart
+	case f.Unreached != "" && len(l.Options) > 0:
+		return f.Unreached
+	case f.Forks && (l.Extract || l.TrainOption != ""):
+		return "the command starts another JVM, and both would have it"
 	case !f.Release.AtLeast(l.Since):
 		return fmt.Sprintf("needs JDK %d", l.Since.Feature)
 	case !l.isFor(f.Release):

@@ -33,7 +33,7 @@ func TestFilesOfTheManifestCount(t *testing.T) {
 	if c.SLO, err = trial.ParseSLO(trial.DefaultStartSLO); err != nil {
 		t.Fatal(err)
 	}
-	if spec, err := (&trier{config: c}).spec(t.Context(), Setup{}, mib); err != nil || !slices.Contains(spec.Files, lib) {
+	if spec, err := (&trier{config: c}).spec(t.Context(), Setup{}, mib, false); err != nil || !slices.Contains(spec.Files, lib) {
 		t.Errorf("files of a trial: %q, %v", spec.Files, err)
 	}
 	before, err := NewPlan(t.Context(), c)

@@ -52,6 +52,8 @@ type Attempt struct {
 	Work trial.Work `json:",omitzero"`
 	// Squeeze asks for Outcome.CacheBytes.
 	Squeeze bool
+	// ByVariable says that the options of the setup go by JAVA_TOOL_OPTIONS.
+	ByVariable bool `json:",omitempty"`
 	// ByTime asks for trial.SLO.ByTime.
 	ByTime bool `json:",omitempty"`
 	// On is the node that it has to be made on, as long as that is there; empty is any.
@@ -272,8 +274,12 @@ type Found struct {
 	AsGiven Trial
 	// AsGivenFails is the largest limit that failed as given, 0 without one.
 	AsGivenFails int64
-	// Apart says that options did not reach the JVM that has the most memory; "" where they did.
+	// Apart says of which JVM it is where that is not the one of the command, or whether options
+	// reach it; "" is nothing to say.
 	Apart string
+	// ByVariable says that a java command has its options by JAVA_TOOL_OPTIONS, for the JVM that
+	// it starts.
+	ByVariable bool
 	// LimitBytes and Setup are the recommendation.
 	LimitBytes int64
 	Setup      Setup
@@ -473,7 +479,7 @@ func (s *Search) once(ctx context.Context, a Attempt) (Trial, error) {
 	if b := a.ByNode[o.Node]; b != nil {
 		a.Baseline = b
 	}
-	t := Trial{a, o}
+	t := s.unreached(Trial{a, o})
 	t.LimitCost = s.limitCost(t)
 	t.SlowElsewhere = s.slowElsewhere(t)
 	t.Pressed = s.pressed(t)
@@ -493,6 +499,7 @@ func (s *Search) once(ctx context.Context, a Attempt) (Trial, error) {
 // filled is an attempt with what the trials so far say of it.
 func (s *Search) filled(a Attempt) Attempt {
 	a.Squeeze, a.Work, a.ByTime = s.squeezes(a.Phase), s.work, s.burnsIdle()
+	a.ByVariable = s.Facts.ByVariable && len(a.Setup.Options) > 0
 	if a.Phase != PhaseBaseline && a.Baseline == nil {
 		a.Baseline, a.ByNode = &s.bar.Measured, s.bars
 	}

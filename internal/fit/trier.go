@@ -35,7 +35,7 @@ func NewTrier(c Config) Trier { return &trier{config: c} }
 
 // Try runs one trial.
 func (t *trier) Try(ctx context.Context, a Attempt) (Outcome, error) {
-	spec, err := t.spec(ctx, a.Setup, a.LimitBytes)
+	spec, err := t.spec(ctx, a.Setup, a.LimitBytes, a.ByVariable)
 	if err != nil {
 		return Outcome{}, err
 	}
@@ -184,9 +184,9 @@ func (a Attempt) sameWork(spec *trial.Spec) {
 	}
 }
 
-func (t *trier) spec(ctx context.Context, s Setup, limit int64) (trial.Spec, error) {
+func (t *trier) spec(ctx context.Context, s Setup, limit int64, byVariable bool) (trial.Spec, error) {
 	c := t.config
-	args, env := c.started(s)
+	args, env := c.started(s, byVariable)
 	withAdded, _ := jvmopts.Parse(args)
 	files, err := c.files(ctx, withAdded)
 	if err != nil {

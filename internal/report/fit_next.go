@@ -108,10 +108,15 @@ func imageSetup(r *fit.Result) fit.Setup {
 // localLines is the recommendation as a command, its environment before it.
 func localLines(r *fit.Result) []string {
 	var words []string
-	for _, e := range r.Setup.Env {
+	setup := r.Setup
+	if r.ByVariable && len(setup.Options) > 0 {
+		setup.Env = append(slices.Clone(setup.Env), "JAVA_TOOL_OPTIONS="+r.Config.ToolOptions(setup.Options))
+		setup.Options = nil
+	}
+	for _, e := range setup.Env {
 		words = append(words, shell.Assign(e))
 	}
-	for _, w := range r.Setup.Command(r.Config.Command) {
+	for _, w := range setup.Command(r.Config.Command) {
 		words = append(words, shell.Quote(w))
 	}
 	return broken(words)
