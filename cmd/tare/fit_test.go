@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"tare.dev/tare/internal/fit"
+	"tare.dev/tare/internal/footprint"
 	"tare.dev/tare/internal/report"
 	"tare.dev/tare/internal/runner"
 	"tare.dev/tare/internal/testkit/alone"
@@ -180,6 +181,45 @@ func TestFitWithoutLevers(t *testing.T) {
 }
 
 // The whole of fit on the demo service.
+// A JVM that the application starts is the one that is fitted, and has its options by a variable.
+func TestFitOfAnotherJVM(t *testing.T) {
+	alone.Measures(t, "trials")
+	out := t.TempDir()
+	port := strconv.Itoa(jvmtest.FreePort(t))
+	code, stdout, stderr := fitRun(t.Context(), []string{"--json", "--out", out, "--warmup", "1s", "--duration", "1s", "--concurrency", "4", "--slo", "errors=0 throughput>=0.3x",
+		"--baselines", "1", "--trials", "8", "--confirmations", "1", "--proof", "short", "--ample", "512m", "--levers", "none", "--lever", "mine: -XX:ReservedCodeCacheSize=64m",
+		"--ready", "tcp:" + port, "--load", "http://127.0.0.1:" + port + "/",
+		"--", jvmtest.Java(t, 25), "-Xmx16m", "-jar", jvmtest.Jar(t, "workloads.jar"), "verdict", "child-thrash", port, "70", "64"})
+	if code != exitOK {
+		t.Errorf("exit code %d: %s", code, stderr)
+	}
+	var got report.FitJSON
+	if err := json.Unmarshal([]byte(stdout), &got); err != nil {
+		t.Fatal(err)
+	}
+	if got.LimitBytes == nil || !got.ByVariable || !slices.ContainsFunc(got.Warnings, func(w string) bool { return strings.Contains(w, "starts another JVM") }) {
+		t.Errorf("by variable %v: %q", got.ByVariable, got.Warnings)
+	}
+	seen := map[bool]string{}
+	for _, tr := range got.Trials {
+		var f footprint.Footprint
+		text, err := os.ReadFile(filepath.Join(out, fmt.Sprintf("trial-%03d-end.json", tr.Trial)))
+		if err == nil {
+			err = json.Unmarshal(text, &f)
+		}
+		if err == nil { // it lived until then
+			seen[len(tr.Options) > 0] = f.Flags["ReservedCodeCacheSize"]
+			if f.Flags["MaxHeapSize"] != strconv.Itoa(64<<20) {
+				t.Errorf("trial %d weighs %s with a heap of %s", tr.Trial, f.Name, f.Flags["MaxHeapSize"])
+			}
+		}
+	}
+	if seen[true] != strconv.Itoa(64<<20) || seen[false] == seen[true] {
+		t.Errorf("code caches with and without the lever: %v\n%+v\n%s", seen, got.Levers, stderr)
+	}
+	nothingLeft(t)
+}
+
 func TestFitSysinfo(t *testing.T) {
 	alone.Measures(t, "trials")
 	out := filepath.Join(t.TempDir(), "out")

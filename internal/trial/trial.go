@@ -194,7 +194,8 @@ type Result struct {
 	// UnpaidBytes are pages of the peak footprint that are charged to other
 	// groups, which had them in the page cache first: those of the C
 	// library, and of files that another process maps. A container of its
-	// own pays for them. 0 without a footprint.
+	// own pays for them. 0 without a footprint; too small where the group has other processes,
+	// of whose pages the group pays for some.
 	UnpaidBytes int64
 	// Stat is memory.stat at the end.
 	Stat map[string]int64
