@@ -197,8 +197,14 @@ func TestFitOfAnotherJVM(t *testing.T) {
 	if err := json.Unmarshal([]byte(stdout), &got); err != nil {
 		t.Fatal(err)
 	}
-	if got.LimitBytes == nil || !got.ByVariable || !slices.ContainsFunc(got.Warnings, func(w string) bool { return strings.Contains(w, "starts another JVM") }) {
+	if got.LimitBytes == nil || got.Peak == nil {
+		t.Fatalf("no answer: %s", stderr)
+	}
+	if !got.ByVariable || !slices.ContainsFunc(got.Warnings, func(w string) bool { return strings.Contains(w, "starts another JVM") }) {
 		t.Errorf("by variable %v: %q", got.ByVariable, got.Warnings)
+	}
+	if others := got.Peak.Cgroup.OthersBytes(); others < 16<<20 {
+		t.Errorf("the JVM that was started has %d bytes", others)
 	}
 	seen := map[bool]string{}
 	for _, tr := range got.Trials {

@@ -125,7 +125,7 @@ func parts(m *linux.CgroupMemory, anonymous int64) []Part {
 	shmem := stat("shmem")
 	out := []Part{
 		{"this process: heap, stacks and other anonymous memory", own},
-		{"other processes of the group: anonymous memory", anon - own},
+		{otherProcesses, anon - own},
 		{"page cache in use (active)", stat("active_file")},
 		{"page cache not used lately (inactive)", stat("inactive_file")},
 		{"shared memory and tmpfs", shmem},
@@ -151,4 +151,20 @@ func parts(m *linux.CgroupMemory, anonymous int64) []Part {
 		rest -= p.Bytes
 	}
 	return append(out, Part{"charged ahead, or counted late", rest})
+}
+
+// otherProcesses names the part of a group's usage that is memory of other processes.
+const otherProcesses = "other processes of the group: anonymous memory"
+
+// OthersBytes is the anonymous memory of other processes of the group; 0 where it is not known.
+func (c *Cgroup) OthersBytes() int64 {
+	if c == nil {
+		return 0
+	}
+	for _, p := range c.Parts {
+		if p.Name == otherProcesses {
+			return max(0, p.Bytes)
+		}
+	}
+	return 0
 }

@@ -192,5 +192,8 @@ func footprintPlot(r *fit.Result) document.Figure {
 		}
 		c.Groups = append(c.Groups, g)
 	}
+	if others := r.Peak.Cgroup.OthersBytes(); others >= MiB {
+		text += fmt.Sprintf(" Other processes of the application have %s beside it, as recommended.", Size(others))
+	}
 	return figure("Where the memory is", text, c, peakTable(r.Peak))
 }
