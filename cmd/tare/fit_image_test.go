@@ -173,6 +173,31 @@ func TestFitInImageKilled(t *testing.T) {
 	noContainers(t, e)
 }
 
+// A script that keeps JAVA_TOOL_OPTIONS from its JVM is found out by the JVM's flags: nothing is
+// recommended that does not reach it, and its own options are the user's.
+func TestFitInImageUnreached(t *testing.T) {
+	e := dockertest.Start(t)
+	t.Setenv("DOCKER_HOST", e.Host)
+	port := strconv.Itoa(jvmtest.FreePort(t))
+	url := "http://127.0.0.1:" + port
+	importSysinfo(t, e, "shop", `ENTRYPOINT ["/bin/sh", "-c", "unset JAVA_TOOL_OPTIONS; java -Xss512k -jar sysinfo.jar --port `+port+`; exit $?"]`)
+	code, out, errs := fitRun(t.Context(), []string{"--image", "shop", "--ready", url + "/health", "--load", url + "/sys-summary", "--cpus", "1", "--ample", "512m",
+		"--warmup", "0", "--duration", "1s", "--concurrency", "1", "--slo", "errors=0", "--baselines", "1", "--trials", "7", "--confirmations", "1", "--proof", "short", "--levers", "collector,stacks", "--json"})
+	var j report.FitJSON
+	if err := json.Unmarshal([]byte(out), &j); code != exitOK || err != nil {
+		t.Fatalf("exit code %d, %v: %s", code, err, errs)
+	}
+	if j.LimitBytes == nil || len(j.Options) > 0 || !slices.ContainsFunc(j.Warnings, func(w string) bool { return strings.Contains(w, "takes no options from JAVA_TOOL_OPTIONS") }) {
+		t.Errorf("limit %v with %q: %q\n%s", j.LimitBytes, j.Options, j.Warnings, errs)
+	}
+	for _, l := range j.Levers {
+		if want := map[string]string{"collector": "the JVM takes no options from JAVA_TOOL_OPTIONS", "stacks": "yours: -Xss512k (command line)"}[l.ID]; l.Reason != want {
+			t.Errorf("%s: %s, want %s", l.ID, l.Reason, want)
+		}
+	}
+	noContainers(t, e)
+}
+
 func TestFitRefusesImages(t *testing.T) {
 	e := dockertest.Start(t)
 	t.Setenv("DOCKER_HOST", e.Host)
