@@ -104,3 +104,25 @@ func TestSearchOfAnotherJVM(t *testing.T) {
 		}
 	}
 }
+
+// HotSpot rounds sizes up: the heap to 2 MiB and more, the code cache to a page.
+func TestTookNone(t *testing.T) {
+	flags := map[string]string{"MaxHeapSize": "18874368", "ReservedCodeCacheSize": "251662336", "TieredStopAtLevel": "4", "UseCompactObjectHeaders": "false"}
+	for _, c := range []struct {
+		options []string
+		none    bool
+	}{
+		{[]string{"-Xmx17m"}, false},
+		{[]string{"-Xmx13m"}, true},
+		{[]string{"-Xmx20m"}, true},
+		{[]string{"-XX:ReservedCodeCacheSize=240m"}, false},
+		{[]string{"-XX:TieredStopAtLevel=1", "-XX:+UseCompactObjectHeaders"}, true},
+		{[]string{"-XX:TieredStopAtLevel=1", "-Xmx18m"}, false}, // one is enough: another may have been put right
+		{[]string{"-Xss512k", "-Dname=value"}, false},           // nothing tells
+		{nil, false},
+	} {
+		if none := tookNone(flags, c.options); none != c.none {
+			t.Errorf("%q: %v", c.options, none)
+		}
+	}
+}

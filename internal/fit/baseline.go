@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"sort"
+	"strconv"
 
 	"tare.dev/tare/internal/footprint"
 	"tare.dev/tare/internal/jvmopts"
@@ -99,12 +100,24 @@ func tookNone(flags map[string]string, options []string) bool {
 	differ := false
 	for name, is := range flags {
 		value, _, set := told.Value(name)
-		if set && value == is {
+		if set && tookValue(is, value) {
 			return false
 		}
 		differ = differ || set
 	}
 	return differ
+}
+
+// tookValue says that a flag has the value that it was told, sizes rounded up: the heap to what
+// a page of a card table covers, or to a region of G1 (JDK: GCArguments::initialize_alignments,
+// src/hotspot/share/gc/shared/gcArguments.cpp).
+func tookValue(is, told string) bool {
+	n, err := strconv.ParseInt(is, 10, 64)
+	least, err2 := strconv.ParseInt(told, 10, 64)
+	if err != nil || err2 != nil || least < mib {
+		return is == told
+	}
+	return n >= least && n <= least+least/256+2*mib
 }
 
 // WorkOf is the work that a trial's load did.
