@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"tare.dev/tare/internal/jvmopts"
-	"tare.dev/tare/internal/runner"
 )
 
 // Facts is what decides which levers are open.
@@ -41,21 +40,6 @@ type Facts struct {
 	ReadAheadBytes int64
 	// Allow are the marks whose levers are tried; Placement needs none.
 	Allow []Mark
-}
-
-// readFrom takes what decides from the JVM that was weighed, where the command did not tell: a
-// script started it, or another JVM.
-func (f *Facts) readFrom(p *runner.Program, jdk string) {
-	if p == nil {
-		return
-	}
-	if release := jvmopts.ParseRelease(jdk); p.Child && release.Feature > 0 {
-		f.Release = release
-	}
-	f.Given = f.Given.Of(f.Release, p.Options)
-	if p.Child && !f.ByVariable {
-		f.ByVariable, f.Forks = true, true
-	}
 }
 
 // open is the lever without the options that the user has decided already, and

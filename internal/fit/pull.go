@@ -175,7 +175,7 @@ func (s *Search) pull(ctx context.Context, levers []Lever) error {
 // pullTogether tries levers in one trial. Where that fails, it tries them in parts:
 // without the one that it points at, else as split says.
 func (s *Search) pullTogether(ctx context.Context, levers []Lever) error {
-	levers = s.worthwhile(s.reaching(levers))
+	levers = s.worthwhile(s.stillOpen(levers))
 	if len(levers) == 0 {
 		return nil
 	}
@@ -215,17 +215,6 @@ func (s *Search) pullTogether(ctx context.Context, levers []Lever) error {
 		s.dropTried(added, t, reason)
 	}
 	return nil
-}
-
-// reaching drops the levers whose options were seen not to reach the JVM.
-func (s *Search) reaching(levers []Lever) []Lever {
-	return slices.DeleteFunc(slices.Clone(levers), func(l Lever) bool {
-		lost := s.Facts.Unreached != "" && len(l.Options) > 0
-		if lost {
-			s.drop(LeverResult{Lever: l}, s.Facts.Unreached)
-		}
-		return lost
-	})
 }
 
 // culprit is the lever that a failed trial points at: the heap's where that was

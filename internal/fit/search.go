@@ -274,9 +274,9 @@ type Found struct {
 	AsGiven Trial
 	// AsGivenFails is the largest limit that failed as given, 0 without one.
 	AsGivenFails int64
-	// Apart says of which JVM it is where that is not the one of the command, or whether options
-	// reach it; "" is nothing to say.
-	Apart string
+	// OtherJVM says that the JVM is not the command's own, or takes no options; "" is nothing to
+	// say.
+	OtherJVM string
 	// ByVariable says that a java command has its options by JAVA_TOOL_OPTIONS, for the JVM that
 	// it starts.
 	ByVariable bool

@@ -71,10 +71,7 @@ func composeLines(r *fit.Result, s fit.Setup) []string {
 	if r.Config.CPUs > 0 {
 		lines = append(lines, fmt.Sprintf("    cpus: %g", r.Config.CPUs))
 	}
-	env := slices.Clone(s.Env)
-	if len(s.Options) > 0 {
-		env = append(env, "JAVA_TOOL_OPTIONS="+r.Config.ToolOptions(s.Options))
-	}
+	env := variables(r, s)
 	if len(env) > 0 {
 		lines = append(lines, "    environment:")
 	}
@@ -105,13 +102,21 @@ func imageSetup(r *fit.Result) fit.Setup {
 	return s
 }
 
+// variables are those of a setup, with its options in JAVA_TOOL_OPTIONS.
+func variables(r *fit.Result, s fit.Setup) []string {
+	env := slices.Clone(s.Env)
+	if len(s.Options) > 0 {
+		env = append(env, "JAVA_TOOL_OPTIONS="+r.Config.ToolOptions(s.Options))
+	}
+	return env
+}
+
 // localLines is the recommendation as a command, its environment before it.
 func localLines(r *fit.Result) []string {
 	var words []string
 	setup := r.Setup
-	if r.ByVariable && len(setup.Options) > 0 {
-		setup.Env = append(slices.Clone(setup.Env), "JAVA_TOOL_OPTIONS="+r.Config.ToolOptions(setup.Options))
-		setup.Options = nil
+	if r.ByVariable {
+		setup.Env, setup.Options = variables(r, setup), nil
 	}
 	for _, e := range setup.Env {
 		words = append(words, shell.Assign(e))
@@ -145,11 +150,7 @@ func dockerfileLines(r *fit.Result, image fit.Setup) []string {
 		lines = append(lines, trainNote(r)...)
 		lines = append(lines, continued(trainLines(r, image)))
 	}
-	env := image.Env
-	if len(image.Options) > 0 {
-		env = append(append([]string{}, env...), "JAVA_TOOL_OPTIONS="+r.Config.ToolOptions(image.Options))
-	}
-	for _, e := range env {
+	for _, e := range variables(r, image) {
 		name, value, _ := strings.Cut(e, "=")
 		lines = append(lines, "ENV "+name+"="+DockerfileQuote(value))
 	}
@@ -192,11 +193,8 @@ func dockerLines(r *fit.Result, s fit.Setup) []string {
 		words = append(words, "--cpuset-cpus", r.Config.Cpuset)
 	}
 	lines := []string{shell.Words(words)}
-	for _, e := range s.Env {
+	for _, e := range variables(r, s) {
 		lines = append(lines, "-e "+shell.Quote(e))
-	}
-	if len(s.Options) > 0 {
-		lines = append(lines, "-e "+shell.Quote("JAVA_TOOL_OPTIONS="+r.Config.ToolOptions(s.Options)))
 	}
 	if i := r.Config.Image; i != nil {
 		if flags := i.Run.Flags(); len(flags) > 0 {
@@ -213,16 +211,14 @@ func kubernetesLines(r *fit.Result, s fit.Setup) []string {
 	if r.Config.CPUs > 0 {
 		lines = append(lines, fmt.Sprintf("    cpu: %q", fmt.Sprintf("%g", r.Config.CPUs)))
 	}
-	if len(s.Env) == 0 && len(s.Options) == 0 {
+	env := variables(r, s)
+	if len(env) == 0 {
 		return lines
 	}
 	lines = append(lines, "env:")
-	for _, e := range s.Env {
+	for _, e := range env {
 		name, value, _ := strings.Cut(e, "=")
 		lines = append(lines, "- name: "+name, "  value: "+yamlQuote(value))
-	}
-	if len(s.Options) > 0 {
-		lines = append(lines, "- name: JAVA_TOOL_OPTIONS", "  value: "+yamlQuote(r.Config.ToolOptions(s.Options)))
 	}
 	return lines
 }

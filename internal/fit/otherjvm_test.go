@@ -83,8 +83,8 @@ func TestSearchOfAnotherJVM(t *testing.T) {
 			if err != nil {
 				t.Fatalf("seed %d: %v", seed, err)
 			}
-			if !f.ByVariable || f.Apart == "" || strings.Contains(f.Apart, "takes no options") != deaf {
-				t.Errorf("seed %d: by variable %v: %s", seed, f.ByVariable, f.Apart)
+			if !f.ByVariable || f.OtherJVM == "" || strings.Contains(f.OtherJVM, "takes no options") != deaf {
+				t.Errorf("seed %d: by variable %v: %s", seed, f.ByVariable, f.OtherJVM)
 			}
 			if deaf && len(f.Setup.Options) > 0 {
 				t.Errorf("seed %d: %q is recommended, which the JVM does not take", seed, f.Setup.Options)
