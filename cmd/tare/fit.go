@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
@@ -81,6 +82,9 @@ never overridden. Options that trade memory for speed are carried along, but for
 those that others are sure to beat in both; --prefer picks among them before the
 limit is looked for, and the report shows them all.
 
+The command may be a script that starts the JVM: options then go to it by
+JAVA_TOOL_OPTIONS. Of several JVMs the one with the most memory is fitted.
+
 Each trial of a service starts the application, waits until it is ready, warms it up, and
 measures it under load. It passes when it is alive at the end, nothing was
 killed, and the objective (--slo) holds. Clauses with an x are relative to the
@@ -114,6 +118,7 @@ const fitExample = `  tare fit --ready http://127.0.0.1:8080/health --load http:
       --load 'POST http://127.0.0.1:8080/orders' -- java -Xss512k -jar app.jar
   tare fit --runner docker --image shop:1.4 --load http://127.0.0.1:8080/
   tare fit --runner kubernetes --from deployment/shop -n prod --in trials --load http://127.0.0.1:8080/
+  tare fit --load http://127.0.0.1:8080/ -- bin/standalone.sh
   tare fit --job --slo 'time<=1.2x' -- java -jar batch.jar input.csv
   tare fit --resume`
 
@@ -126,7 +131,7 @@ func newFitCommand() *cobra.Command {
 		Example: fitExample,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 && !o.resume && o.image == "" && o.from == "" && !o.composeFlags.given() {
-				return usageError(errors.New("fit takes a java command after --, such as: tare fit --ready tcp:8080 -- java -jar app.jar"))
+				return usageError(errors.New("fit takes a command after --, such as: tare fit --ready tcp:8080 -- java -jar app.jar"))
 			}
 			return nil
 		},
@@ -240,7 +245,7 @@ func runFit(ctx context.Context, stdout, stderr io.Writer, args []string, o fitO
 	if err != nil || o.profile == "" {
 		return result, err
 	}
-	if result.ByVariable {
+	if result.OptionsByVariable() {
 		return result, fmt.Errorf("--profile %s: tare exec puts options on the command line, which the JVM that was fitted does not see: set JAVA_TOOL_OPTIONS instead", o.profile)
 	}
 	if jar := result.Setup.Jar; jar != "" {
@@ -341,25 +346,42 @@ func fitConfig(ctx context.Context, args []string, o fitOptions, stderr io.Write
 func (o fitOptions) application(ctx context.Context, c *fit.Config, args []string, stderr io.Writer) error {
 	var err error
 	c.Dir, c.Inherits = c.From, true // tare exec will start it
-	if c.Command, err = jvmopts.Parse(args); err != nil {
+	if c.Command, err = fit.CommandOf(args); err != nil {
 		return usageError(fmt.Errorf("%w: give a java command after --, such as: java -jar app.jar", err))
+	}
+	if err := o.checkScript(c.Command); err != nil {
+		return usageError(err)
 	}
 	if jar := c.Command.Jar(); jar != "" {
 		if st, err := os.Stat(jar); err != nil || !st.Mode().IsRegular() {
 			return usageError(fmt.Errorf("no such jar: %s: build it, or check the path (from %s)", jar, c.Dir))
 		}
 	}
-	if c.Java, err = runner.FindJava(ctx, c.Command.Java); err != nil {
-		return usageError(err)
-	}
 	if c.Env, err = applicationEnv(os.Environ(), o.env); err != nil {
 		return usageError(err)
 	}
-	if c.Given, err = jvmopts.Read(jvmopts.Input{Release: jvmopts.ParseRelease(c.Java.Version), Args: args[1:], Env: c.Env, Dir: c.Dir}); err != nil {
+	if c.Java, err = runner.FindJavaOf(ctx, args, c.Env); err != nil {
+		return usageError(err)
+	}
+	if c.Given, err = jvmopts.Read(jvmopts.Input{Release: jvmopts.ParseRelease(c.Java.Version), Args: javaArgs(args), Env: c.Env, Dir: c.Dir}); err != nil {
 		return usageError(err)
 	}
 	c.Runner, err = openRunner(o.cgroupParent, stderr)
 	return err
+}
+
+// checkScript checks a command of this machine that is not java's: a script that starts a JVM.
+func (o fitOptions) checkScript(c jvmopts.Command) error {
+	if c.IsJava() {
+		return nil
+	}
+	if _, err := exec.LookPath(c.Java); err != nil {
+		return fmt.Errorf("no such program: %w: give a java command after --, such as: java -jar app.jar, or a script that starts one", err)
+	}
+	if o.profile != "" {
+		return fmt.Errorf("--profile %s: tare exec starts java commands, and %s is none: leave it out", o.profile, c.Java)
+	}
+	return nil
 }
 
 func (o fitOptions) checkNumbers() error {
@@ -447,6 +469,7 @@ func fitError(err error) error {
 	var budget *fit.BudgetError
 	var port *trial.PortInUseError
 	var beside *compose.ServiceError
+	var otherJava *fit.OtherJavaError
 	switch {
 	case err == nil:
 		return nil
@@ -462,6 +485,10 @@ func fitError(err error) error {
 		return &exitError{exitNotReady, err}
 	case errors.Is(err, load.ErrTarget) || errors.Is(err, load.ErrSummary):
 		return usageError(err)
+	case errors.Is(err, fit.ErrNoJVM):
+		return usageError(fmt.Errorf("%w: give one that does", err))
+	case errors.As(err, &otherJava):
+		return usageError(fmt.Errorf("%w: give --env JAVA_HOME=%s", err, otherJava.Runs))
 	case errors.Is(err, runner.ErrUnavailable):
 		return &exitError{exitPermission, err}
 	}

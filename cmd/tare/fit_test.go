@@ -22,6 +22,7 @@ import (
 	"tare.dev/tare/internal/testkit/alone"
 	"tare.dev/tare/internal/testkit/jvmtest"
 	"tare.dev/tare/internal/testkit/polltest"
+	"tare.dev/tare/internal/trial"
 )
 
 func TestFitRefusesBadInput(t *testing.T) {
@@ -32,8 +33,10 @@ func TestFitRefusesBadInput(t *testing.T) {
 		code int
 		want string
 	}{
-		{"no command", nil, exitUsage, "fit takes a java command after --"},
-		{"no java", []string{"--ready", "tcp:80", "--", "node", "app.js"}, exitUsage, "not a java command: node"},
+		{"no command", nil, exitUsage, "fit takes a command after --"},
+		{"no java", []string{"--ready", "tcp:80", "--", "/nowhere/start.sh"}, exitUsage, "no such program: exec: \"/nowhere/start.sh\""},
+		{"an option first", []string{"--ready", "tcp:80", "--", "-jar", "app.jar"}, exitUsage, "no such program"},
+		{"a script in a profile", []string{"--ready", "tcp:80", "--profile", "tare.json", "--", "/bin/true"}, exitUsage, "--profile tare.json: tare exec starts java commands, and /bin/true is none"},
 		{"parallel here", []string{"--ready", "tcp:80", "--parallel", "2", "--", "java", "-jar", jar}, exitUsage, "--parallel: trials beside each other on one machine disturb each other"},
 		{"parallel on none", []string{"--ready", "tcp:80", "--parallel", "0", "--", "java", "-jar", jar}, exitUsage, "--parallel 0: give 1 to 16"},
 		{"no such launcher", []string{"--ready", "tcp:80", "--", "/nowhere/java", "-jar", jar}, exitUsage, "install a JDK"},
@@ -222,6 +225,49 @@ func TestFitOfAnotherJVM(t *testing.T) {
 	}
 	if seen[true] != strconv.Itoa(64<<20) || seen[false] == seen[true] {
 		t.Errorf("code caches with and without the lever: %v\n%+v\n%s", seen, got.Levers, stderr)
+	}
+	nothingLeft(t)
+}
+
+// A script of this machine starts the JVM: options go to it by JAVA_TOOL_OPTIONS, and it is the
+// one that is weighed. One that starts none is refused after its first run, and so is one that
+// starts another JDK's than the environment tells.
+func TestFitOfAScript(t *testing.T) {
+	alone.Measures(t, "trials")
+	t.Chdir(t.TempDir())
+	for name, text := range map[string]string{
+		"Job.java": "public class Job { public static void main(String[] args) { System.out.println(\"done\"); } }",
+		"job.sh":   "#!/bin/sh\n" + jvmtest.Java(t, 25) + " -Xmx48m Job.java\nexit $?\n",
+		"none.sh":  "#!/bin/sh\nexit 0\n",
+	} {
+		if err := os.WriteFile(name, []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	job := func(script string, jdk int) (code int, stdout, stderr string) {
+		return fitRun(t.Context(), []string{"--json", "--job", "--slo", "time<=3x", "--baselines", "1", "--trials", "6", "--confirmations", "1", "--proof", "short", "--ample", "512m",
+			"--levers", "none", "--lever", "mine: -XX:ReservedCodeCacheSize=64m", "--env", "JAVA_HOME=" + jvmtest.Home(t, jdk), "--", script})
+	}
+	code, stdout, stderr := job("./job.sh", 25)
+	var got report.FitJSON
+	if err := json.Unmarshal([]byte(stdout), &got); err != nil || code != exitOK || got.LimitBytes == nil || got.Peak == nil {
+		t.Fatalf("exit code %d, %v: %s", code, err, stderr)
+	}
+	if flags := got.Peak.Flags; !got.ByVariable || flags["MaxHeapSize"] != strconv.Itoa(48<<20) {
+		t.Errorf("by variable %v, flags %v", got.ByVariable, flags)
+	}
+	tried := false
+	for _, tr := range got.Trials {
+		tried = tried || len(tr.Options) > 0 && tr.Verdict == trial.Passed
+	}
+	if !tried {
+		t.Errorf("options were not tried: %s", stderr)
+	}
+	for script, want := range map[string]string{"./job.sh": "(JDK 25.", "./none.sh": "the command has started no JVM that could be seen: give one that does"} {
+		code, _, stderr := job(script, 17)
+		if code != exitUsage || !strings.Contains(stderr, want) || strings.Contains(stderr, "--resume") || strings.Count(stderr, "baseline:") != 1 {
+			t.Errorf("%s: exit code %d: %s", script, code, stderr)
+		}
 	}
 	nothingLeft(t)
 }

@@ -100,15 +100,7 @@ func factsHere(ctx context.Context, args, env []string) (imageFacts, error) {
 	if f.Dir, err = os.Getwd(); err != nil {
 		return f, err
 	}
-	launcher := "java"
-	if isJava(args) {
-		launcher = args[0]
-	}
-	f.Java, err = runner.FindJava(ctx, launcher)
-	if home := os.Getenv("JAVA_HOME"); err != nil && home != "" && !isJava(args) {
-		f.Java, err = runner.FindJava(ctx, filepath.Join(home, "bin", "java"))
-	}
-	if err != nil {
+	if f.Java, err = runner.FindJavaOf(ctx, args, env); err != nil {
 		f.Error = err.Error()
 		return f, nil
 	}

@@ -43,6 +43,9 @@ func (s *Search) runBaselines(ctx context.Context) error {
 			return &BaselineError{t}
 		}
 		if len(runs) == 0 {
+			if err := s.checkJVM(t); err != nil {
+				return err
+			}
 			s.work = WorkOf(t.Measured)
 			for i := 1; i < least; i++ {
 				s.ahead(ctx, s.baselineOn(nodeOf(nodes, i)))

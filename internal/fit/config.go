@@ -149,7 +149,7 @@ func NewLoad(l load.Loader) Load {
 
 // Search is the search that the config asks for, by trials that t makes.
 func (c Config) Search(t Trier) *Search {
-	facts := Facts{Release: jvmopts.ParseRelease(c.Java.Version), Given: c.Given, ByVariable: !c.Command.IsJava(), Allow: c.Allow, CPUs: c.CPUs, Processors: int(math.Ceil(c.processors())), Nested: c.NestedJars,
+	facts := Facts{Release: jvmopts.ParseRelease(c.Java.Version), JavaHome: c.Java.Home, Given: c.Given, ByVariable: !c.Command.IsJava(), Allow: c.Allow, CPUs: c.CPUs, Processors: int(math.Ceil(c.processors())), Nested: c.NestedJars,
 		Application:    c.application(),
 		ReadAheadBytes: c.ReadAheadBytes, Inherits: c.Inherits}
 	return &Search{Trier: t, Levers: c.Levers, Facts: facts, AmpleBytes: c.AmpleBytes, Baselines: c.Baselines, Confirmations: c.Confirmations,
@@ -208,9 +208,12 @@ func (c Config) started(s Setup, byVariable bool) (args, env []string) {
 	return command.With(), env
 }
 
-// paths are the files that a command names to start from.
+// paths are the files that a command names to start from, a script of this machine among them.
 func (c Config) paths(command jvmopts.Command) []string {
 	files := command.Files()
+	if c.Image == nil && !command.IsJava() && strings.Contains(command.Java, "/") {
+		files = append(files, command.Java)
+	}
 	for i, f := range files {
 		files[i] = c.path(f)
 	}

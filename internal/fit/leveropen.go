@@ -16,6 +16,9 @@ type Facts struct {
 	// Flags are those that the JVM was seen to have; nil where none could be
 	// seen.
 	Flags map[string]string
+	// JavaHome is the folder of the runtime that was found before the application ran; "" is
+	// not known.
+	JavaHome string
 	// ByVariable says that options go by JAVA_TOOL_OPTIONS, which each JVM of the application
 	// reads; Forks that a JVM starts the one that has the most memory.
 	ByVariable, Forks bool

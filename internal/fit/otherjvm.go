@@ -2,9 +2,11 @@ package fit
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"tare.dev/tare/internal/footprint"
 	"tare.dev/tare/internal/jvmopts"
@@ -15,15 +17,50 @@ import (
 // that watches over it. It has its own options and release, and options reach it by
 // JAVA_TOOL_OPTIONS alone, if at all.
 
+// ErrNoJVM says that a command that is not java's started no JVM.
+var ErrNoJVM = errors.New("the command has started no JVM that could be seen")
+
+// OtherJavaError says that a command that is not java's starts another JDK's JVM than was found
+// for it.
+type OtherJavaError struct {
+	// Found and Runs are the folders of the two runtimes, JDK is the version of the one that runs.
+	Found, Runs, JDK string
+}
+
+// Error names both.
+func (e *OtherJavaError) Error() string {
+	return fmt.Sprintf("the command starts the JVM of %s (JDK %s), and that of %s was found for it", e.Runs, e.JDK, e.Found)
+}
+
+// checkJVM says why a command that is not java's cannot be fitted, from its first baseline.
+func (s *Search) checkJVM(b Trial) error {
+	if !s.Facts.ByVariable || b.Result == nil {
+		return nil
+	}
+	p := b.Result.Program
+	switch {
+	case p == nil && b.Result.Peak == nil && b.HeapBytes == 0:
+		return ErrNoJVM
+	case p != nil && s.Facts.otherJava(p.Home):
+		return &OtherJavaError{s.Facts.JavaHome, p.Home, s.weighed(b).JDK}
+	}
+	return nil
+}
+
+// weighed is the footprint of a trial, an empty one where none was taken.
+func (s *Search) weighed(t Trial) footprint.Footprint {
+	if f := ledgerOf(t, s.Facts.CPUs).Footprint; f != nil {
+		return *f
+	}
+	return footprint.Footprint{}
+}
+
 // readFrom takes from a baseline what the command does not tell of the JVM.
 func (s *Search) readFrom(b Trial) {
 	if b.Result == nil {
 		return
 	}
-	var weighed footprint.Footprint
-	if f := ledgerOf(b, s.Facts.CPUs).Footprint; f != nil {
-		weighed = *f
-	}
+	weighed := s.weighed(b)
 	if s.Facts.Flags == nil {
 		s.Facts.Flags = weighed.Flags
 	}
@@ -31,6 +68,12 @@ func (s *Search) readFrom(b Trial) {
 	if s.found.ByVariable = s.Facts.Forks; s.Facts.Forks {
 		s.found.OtherJVM = fmt.Sprintf("the command starts another JVM (%s), which has more memory: it was fitted, and options go to both by JAVA_TOOL_OPTIONS", cmp.Or(weighed.Name, "not weighed"))
 	}
+}
+
+// otherJava says that a runtime is neither the one that was found nor a part of it, as the jre of
+// JDK 8 is.
+func (f Facts) otherJava(home string) bool {
+	return home != "" && f.JavaHome != "" && home != f.JavaHome && !strings.HasPrefix(home, f.JavaHome+"/")
 }
 
 // unreached is a trial without the options that its JVM was seen not to have taken from

@@ -49,6 +49,19 @@ func TestFilesOfTheManifestCount(t *testing.T) {
 	}
 }
 
+// What an application was seen to use is dropped before later trials, but for archives, which a
+// setup names, and the result of a trial is stored without it.
+func TestFilesThatWereUsed(t *testing.T) {
+	tr := &trier{config: Config{Runner: runnertest.OnlyHost(runner.ThisHost()), Dir: "/app", ArchiveDir: "/state", ArchivesInside: "/inside"}}
+	r := &trial.Result{Opened: []string{"/app/plugin.jar", "/inside/app.jsa"}}
+	tr.seeOpened(r)
+	tr.seeOpened(&trial.Result{Opened: []string{"/app/plugin.jar", "/data/db", "/" + strings.Repeat("x", mostOpened)}})
+	spec, err := tr.spec(t.Context(), Setup{}, mib, false)
+	if want := []string{"/app/plugin.jar", "/data/db"}; err != nil || !slices.Equal(spec.Files, want) || r.Opened != nil {
+		t.Errorf("files of a trial: %q, %v; stored: %q", spec.Files, err, r.Opened)
+	}
+}
+
 func TestManyFilesAreNamedShortly(t *testing.T) {
 	if got := fileNames([]string{"a", "b", "c", "d", "e"}); got != "a, b, c and 2 more files" {
 		t.Error(got)

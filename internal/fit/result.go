@@ -28,13 +28,18 @@ type Result struct {
 	Warnings    []string
 }
 
+// OptionsByVariable says that options go by JAVA_TOOL_OPTIONS: a script starts the JVM, or a JVM
+// another one.
+func (r *Result) OptionsByVariable() bool { return r.ByVariable || !r.Config.Command.IsJava() }
+
 // Ended tells whether a fit that returned err came to its end, with an answer or
 // without one; else it was cut off.
 func Ended(err error) bool {
 	var baseline *BaselineError
 	var unconfirmed *UnconfirmedError
 	var budget *BudgetError
-	return err == nil || errors.As(err, &baseline) || errors.As(err, &unconfirmed) || errors.As(err, &budget)
+	var otherJava *OtherJavaError
+	return err == nil || errors.Is(err, ErrNoJVM) || errors.As(err, &otherJava) || errors.As(err, &baseline) || errors.As(err, &unconfirmed) || errors.As(err, &budget)
 }
 
 // peakOf is the footprint of the run with the highest usage.

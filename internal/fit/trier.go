@@ -5,12 +5,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
+	"sync"
 	"time"
 
 	"tare.dev/tare/internal/footprint"
-	"tare.dev/tare/internal/jvmopts"
 	"tare.dev/tare/internal/load"
 	"tare.dev/tare/internal/runner"
 	"tare.dev/tare/internal/trial"
@@ -28,6 +30,12 @@ const (
 type trier struct {
 	config   Config
 	archives []trained
+
+	mu sync.Mutex
+	// opened are files that the application was seen to use in earlier trials, and openedBytes
+	// what their names take.
+	opened      map[string]bool
+	openedBytes int
 }
 
 // NewTrier makes real trials of the config's application.
@@ -59,10 +67,39 @@ func (t *trier) Try(ctx context.Context, a Attempt) (Outcome, error) {
 	if err != nil {
 		return Outcome{}, err
 	}
+	t.seeOpened(r)
 	if a.Ahead == 0 {
 		t.keepFootprints(a, r)
 	}
 	return OutcomeOf(r), nil
+}
+
+// mostOpened bounds the names that are kept in mind, in bytes.
+const mostOpened = 1 << 20
+
+// seeOpened keeps in mind which files the application uses, but for archives and extracted jars,
+// which a setup names. The result is stored without them.
+func (t *trier) seeOpened(r *trial.Result) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.opened == nil {
+		t.opened = map[string]bool{}
+	}
+	for _, f := range r.Opened {
+		if t.opened[f] || t.openedBytes+len(f) > mostOpened || t.config.outside(f) != f {
+			continue
+		}
+		t.opened[f] = true
+		t.openedBytes += len(f)
+	}
+	r.Opened = nil
+}
+
+// openedSoFar are the files of seeOpened.
+func (t *trier) openedSoFar() []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Sorted(maps.Keys(t.opened))
 }
 
 // keepFootprints writes a trial's footprints. The trial counts: a full disk loses its
@@ -187,7 +224,7 @@ func (a Attempt) sameWork(spec *trial.Spec) {
 func (t *trier) spec(ctx context.Context, s Setup, limit int64, byVariable bool) (trial.Spec, error) {
 	c := t.config
 	args, env := c.started(s, byVariable)
-	withAdded, _ := jvmopts.Parse(args)
+	withAdded, _ := CommandOf(args)
 	files, err := c.files(ctx, withAdded)
 	if err != nil {
 		return trial.Spec{}, err
@@ -200,6 +237,7 @@ func (t *trier) spec(ctx context.Context, s Setup, limit int64, byVariable bool)
 			files = append(files, file)
 		}
 	}
+	files = append(files, t.openedSoFar()...)
 	return trial.Spec{
 		Args: args, Env: env, Dir: c.Dir,
 		Limits: runner.Limits{MemoryBytes: limit, CPUs: c.CPUs, Cpuset: c.Cpuset},

@@ -34,8 +34,8 @@ type FitJSON struct {
 	// that is used. NoHugePages is as in fit.Setup.
 	Jar         string `json:"jar"`
 	NoHugePages bool   `json:"noHugePages"`
-	// ByVariable says that the options go by JAVA_TOOL_OPTIONS though the command is java's:
-	// they are for the JVM that it starts.
+	// ByVariable says that the options go by JAVA_TOOL_OPTIONS: a script starts the JVM, or a
+	// JVM another one.
 	ByVariable bool `json:"byVariable"`
 	// Archive is the class archive among the options, nil without one.
 	Archive     *archiveJSON `json:"archive"`
@@ -354,7 +354,7 @@ func NewFitJSON(r *fit.Result, failure error) FitJSON {
 	c := r.Config
 	j := FitJSON{
 		Schema: FitSchema, Time: r.Time.UTC(), TookSeconds: r.Took.Seconds(),
-		Options: list(r.Setup.Options), Env: list(r.Setup.Env), Jar: r.Setup.Jar, NoHugePages: r.Setup.NoHugePages, ByVariable: r.ByVariable,
+		Options: list(r.Setup.Options), Env: list(r.Setup.Env), Jar: r.Setup.Jar, NoHugePages: r.Setup.NoHugePages, ByVariable: r.OptionsByVariable(),
 		MarginBytes: r.MarginBytes, Seed: c.Seed, Effects: []effectJSON{}, Levers: []leverJSON{}, Frontier: []pointJSON{}, Trials: trialsJSON(r.Trials), Confirmations: trialsJSON(r.Confirmations), FreshRuns: max(len(r.Confirmations), len(r.FreshRuns())),
 		Command: c.Command.With(), JDK: c.Java.Version, JavaHome: c.Java.Home, Kernel: r.Machine.Kernel, Arch: r.Machine.Arch, Runner: r.RunnerName,
 		Machine: machineJSON{r.Machine.CPUs, r.Machine.MemoryBytes}, Limits: limitsJSON{c.CPUs, c.Cpuset}, SLO: c.SLO.String(), Ready: c.Ready.String(),
@@ -363,7 +363,7 @@ func NewFitJSON(r *fit.Result, failure error) FitJSON {
 		Peak: r.Peak, UnpaidBytes: r.UnpaidBytes, Warnings: list(r.Warnings),
 	}
 	if c.Image != nil {
-		j.Image = &imageJSON{c.Image.Name, c.Image.ID, list(c.Image.Args), c.Image.ByVariable || r.ByVariable, c.Image.Run, c.Image.Compose, c.ArchiveDir}
+		j.Image = &imageJSON{c.Image.Name, c.Image.ID, list(c.Image.Args), r.OptionsByVariable(), c.Image.Run, c.Image.Compose, c.ArchiveDir}
 	}
 	if failure != nil {
 		text := failure.Error()

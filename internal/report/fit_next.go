@@ -115,7 +115,7 @@ func variables(r *fit.Result, s fit.Setup) []string {
 func localLines(r *fit.Result) []string {
 	var words []string
 	setup := r.Setup
-	if r.ByVariable {
+	if r.OptionsByVariable() {
 		setup.Env, setup.Options = variables(r, setup), nil
 	}
 	for _, e := range setup.Env {

@@ -1,12 +1,17 @@
 package runner
 
 import (
+	"context"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"tare.dev/tare/internal/linux"
 )
 
 // Cold are files to drop from the page cache right before a process starts.
@@ -79,4 +84,71 @@ func dropFile(path string) {
 	defer f.Close()
 	// Length 0 is "to the end of the file". Only clean pages go.
 	_ = unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED)
+}
+
+// Opener is a Process of this machine that tells which files it uses. Its command names some of
+// them; modules, plug-ins and data it finds by itself.
+type Opener interface {
+	// Opened are regular files that processes of the group have open or mapped, by the names
+	// that these know them by.
+	Opened(ctx context.Context) ([]string, error)
+}
+
+// Opened reads /proc/PID/fd and /proc/PID/maps of the group's processes.
+func (j *jvm) Opened(ctx context.Context) ([]string, error) {
+	pids, err := processesBelow(j.dirs)
+	if err != nil {
+		return nil, err
+	}
+	files := map[string]bool{}
+	for _, pid := range pids {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		addOpen(files, j.proc, pid)
+		addMapped(files, j.proc, pid)
+	}
+	return slices.Sorted(maps.Keys(files)), nil
+}
+
+// addOpen adds the files that a process has open; one that has ended has none.
+func addOpen(files map[string]bool, proc linux.FS, pid int) {
+	entries, err := os.ReadDir(proc.Path(pid, "fd"))
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		fd := proc.Path(pid, "fd", e.Name())
+		name, err := os.Readlink(fd)
+		if err != nil || !filepath.IsAbs(name) || len(files) >= maxColdFiles {
+			continue
+		}
+		if st, err := os.Stat(fd); err == nil && st.Mode().IsRegular() {
+			files[name] = true
+		}
+	}
+}
+
+// addMapped adds the files that a process has mapped.
+func addMapped(files map[string]bool, proc linux.FS, pid int) {
+	mapped, err := proc.Maps(pid)
+	if err != nil {
+		return
+	}
+	for _, m := range mapped {
+		if filepath.IsAbs(m.Path) && len(files) < maxColdFiles {
+			files[m.Path] = true
+		}
+	}
+}
+
+// giveBackCache has the kernel drop the page cache that groups without processes are charged for,
+// whatever files it is of, so that the next group that reads them is charged for them: by
+// memory.force_empty of cgroup v1 (Documentation/admin-guide/cgroup-v1/memory.rst, section 5.1)
+// and memory.high of v2, which the kernel reclaims down to. It does its best.
+func giveBackCache(dirs []string) {
+	for _, dir := range dirs {
+		_ = writeFile(dir, "memory.force_empty", "0")
+		_ = writeFile(dir, "memory.high", "0")
+	}
 }

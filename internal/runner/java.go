@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -50,6 +51,23 @@ func FindJava(ctx context.Context, launcher string) (Java, error) {
 	j.Version, err = askVersion(ctx, resolved)
 	j.Build = j.Version
 	return j, err
+}
+
+// FindJavaOf locates the launcher that a command starts: its own, or what start scripts look for,
+// that of JAVA_HOME in env or else the one in PATH.
+func FindJavaOf(ctx context.Context, args, env []string) (Java, error) {
+	if filepath.Base(args[0]) == "java" {
+		return FindJava(ctx, args[0])
+	}
+	for _, e := range slices.Backward(env) {
+		if home, ok := strings.CutPrefix(e, "JAVA_HOME="); ok && home != "" {
+			if j, err := FindJava(ctx, filepath.Join(home, "bin", "java")); err == nil {
+				return j, nil
+			}
+			break
+		}
+	}
+	return FindJava(ctx, "java")
 }
 
 // readRelease reads the release file of a JDK, lines such as JAVA_VERSION="17.0.15"

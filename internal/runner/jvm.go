@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -112,11 +113,17 @@ func (j *jvm) Program(ctx context.Context) (Program, error) {
 		return Program{}, err
 	}
 	at := j.worker()
+	if _, err := processes.Find(j.proc, at); err != nil {
+		return Program{}, err
+	}
 	args, err := j.proc.Cmdline(at)
 	if err != nil {
 		return Program{}, err
 	}
 	p := Program{Child: at != j.pid}
+	if exe, err := os.Readlink(j.proc.Path(at, "exe")); err == nil && filepath.Base(exe) == "java" {
+		p.Home = filepath.Dir(filepath.Dir(exe))
+	}
 	if command, err := jvmopts.Parse(args); err == nil {
 		p.Options = slices.DeleteFunc(command.Options, func(o string) bool { return !strings.HasPrefix(o, "-X") && !strings.HasPrefix(o, "@") })
 	}

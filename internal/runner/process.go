@@ -212,6 +212,7 @@ func (p *process) Close() error {
 		return nil
 	}
 	if err == nil {
+		giveBackCache(p.group.dirs())
 		err = removeTrees(p.group.dirs(), killTime)
 	}
 	if err != nil {

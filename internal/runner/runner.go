@@ -127,10 +127,13 @@ type Program struct {
 	// Child says that the JVM is not the process that was started: that one, or another of
 	// its children, has started it.
 	Child bool `json:",omitempty"`
+	// Home is the folder of its runtime (Java.Home); "" where its program is no java launcher.
+	Home string `json:",omitempty"`
 }
 
 // Programmed is a Process of this machine whose JVM tells what it runs.
 type Programmed interface {
+	// Program fails where there is no JVM.
 	Program(ctx context.Context) (Program, error)
 }
 

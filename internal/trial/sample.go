@@ -60,7 +60,9 @@ type sampler struct {
 	peakNeed         int64 // usage less page cache at the peak footprint
 	peakMap          int64 // the group's mapped and anonymous pages at that moment
 	weighErr         error
-	nextTime         time.Time // no footprint before
+	opened           map[string]bool // as in Result
+	program          *runner.Program // of the JVM that was weighed last
+	nextTime         time.Time       // no footprint before
 	// trend has points of the load so far, about trendStep apart; 0 is no trend.
 	// trendLive is the least that a collection left since the last of them, and trendOld
 	// says that one was of more than the young generation.
@@ -166,10 +168,53 @@ func least(a, b int64) int64 {
 	return min(a, b)
 }
 
+// look weighs the JVM, and notes what it runs and which files are used; s.mu is held.
+func (s *sampler) look(ctx context.Context) (*footprint.Footprint, error) {
+	s.seeProgram(ctx)
+	s.seeOpened(ctx)
+	return s.proc.Footprint(ctx)
+}
+
+// lookAtEnd is look at the end of the load.
+func (s *sampler) lookAtEnd(ctx context.Context) (*footprint.Footprint, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.look(ctx)
+}
+
+// seeProgram notes what the JVM runs; one that has ended tells no more.
+func (s *sampler) seeProgram(ctx context.Context) {
+	told, ok := s.proc.(runner.Programmed)
+	if !ok {
+		return
+	}
+	if p, err := told.Program(ctx); err == nil {
+		s.program = &p
+	}
+}
+
+// seeOpened notes which files are used.
+func (s *sampler) seeOpened(ctx context.Context) {
+	told, ok := s.proc.(runner.Opener)
+	if !ok {
+		return
+	}
+	files, err := told.Opened(ctx)
+	if err != nil {
+		return // it has ended, or ctx has
+	}
+	if s.opened == nil {
+		s.opened = map[string]bool{}
+	}
+	for _, f := range files {
+		s.opened[f] = true
+	}
+}
+
 // takeFootprint takes one, also for the trend where one is due.
 func (s *sampler) takeFootprint(ctx context.Context, due bool) {
 	begin := time.Now()
-	f, err := s.proc.Footprint(ctx)
+	f, err := s.look(ctx)
 	cost := time.Since(begin)
 	s.nextTime = time.Now().Add(time.Duration(float64(cost) / weighShare))
 	if err != nil {

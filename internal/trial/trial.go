@@ -9,7 +9,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -185,6 +187,9 @@ type Result struct {
 	// Program is what the JVM runs that was weighed, where it is a child of the process that
 	// was started, or that is no java launcher; else nil.
 	Program *runner.Program `json:",omitempty"`
+	// Opened are files that the application used (runner.Opener), to be dropped from the page
+	// cache before the next trial.
+	Opened []string `json:",omitempty"`
 	// Peak and End are footprints near the highest usage less page cache, and
 	// at the end of the load; nil where none could be taken.
 	Peak, End *footprint.Footprint
@@ -303,8 +308,7 @@ type run struct {
 	growth   []Growth
 	// worstReclaim is as in Result.
 	worstReclaim *float64
-	peak         int64           // of the group's usage before Inspect; 0: not inspected
-	program      *runner.Program // as in Result
+	peak         int64 // of the group's usage before Inspect; 0: not inspected
 }
 
 func (t *run) do(ctx context.Context) (*Result, error) {
@@ -480,9 +484,8 @@ func (t *run) closeWindow(ctx context.Context) {
 	if ctx.Err() != nil {
 		return
 	}
-	t.program = t.programOf(ctx)
 	if t.spec.Weigh {
-		if f, err := t.proc.Footprint(ctx); err == nil {
+		if f, err := t.sampler.lookAtEnd(ctx); err == nil {
 			parts := t.sampler.parts(f)
 			t.end, t.growth, t.worstReclaim = f, growths(parts), worstReclaim(parts, t.spec.Limits.MemoryBytes)
 		} else {
@@ -498,17 +501,13 @@ func (t *run) closeWindow(ctx context.Context) {
 	}
 }
 
-// programOf is what the JVM runs, where the command does not tell.
-func (t *run) programOf(ctx context.Context) *runner.Program {
-	told, ok := t.proc.(runner.Programmed)
-	if !ok {
+// program is what the JVM runs, where the command does not tell.
+func (t *run) program() *runner.Program {
+	p := t.sampler.program
+	if p == nil || !p.Child && filepath.Base(t.spec.Args[0]) == "java" {
 		return nil
 	}
-	p, err := told.Program(ctx)
-	if err != nil || !p.Child && filepath.Base(t.spec.Args[0]) == "java" {
-		return nil
-	}
-	return &p
+	return p
 }
 
 func (t *run) awaitReady(ctx context.Context) error {
@@ -589,7 +588,7 @@ func (t *run) result(u runner.Usage) *Result {
 		Time: t.begin, Limits: t.spec.Limits, ReadyAfter: t.ready, JobTime: m.Time, Load: t.load, WarmupRequests: t.warmup, Warming: t.blocks, Took: time.Since(t.begin),
 		PeakBytes: cmp.Or(t.peak, u.PeakBytes), NeededBytes: t.sampler.needed, WorkingSetBytes: t.sampler.workingSet, LiveBytes: t.sampler.live, HeapBytes: t.sampler.heap,
 		Collections: e.Collections, RefaultBytes: e.RefaultBytes, Throttled: u.Throttled, CPUTime: u.CPUTime,
-		Exit: e.Exit, Ended: e.Ended, Program: t.program, Peak: t.sampler.peak, End: t.end, Stat: u.Stat, Log: e.Log.LastLines,
+		Exit: e.Exit, Ended: e.Ended, Program: t.program(), Opened: slices.Sorted(maps.Keys(t.sampler.opened)), Peak: t.sampler.peak, End: t.end, Stat: u.Stat, Log: e.Log.LastLines,
 		Narrow: e.NarrowMiss(), Broken: e.Broken, Others: e.Others, UnpaidBytes: t.sampler.unpaid(), Growth: t.growth, WorstReclaimShare: t.worstReclaim,
 		CodeCacheFull: e.Log.CodeCacheFull, Times: e.Times, IdleCPUs: t.idle, MajorFaults: e.MajorFaults, DirectBytes: e.DirectBytes,
 	}

@@ -352,6 +352,11 @@ func TestTrialIsWhole(t *testing.T) {
 	if res.PeakBytes <= res.NeededBytes/2 || res.PeakBytes > 256<<20 || len(res.Stat) == 0 || res.CPUTime <= 0 {
 		t.Errorf("peak %d, needed %d, CPU time %s, %d statistics", res.PeakBytes, res.NeededBytes, res.CPUTime, len(res.Stat))
 	}
+	for _, file := range []string{"workloads.jar", "libjvm.so"} {
+		if !slices.ContainsFunc(res.Opened, func(name string) bool { return filepath.Base(name) == file }) {
+			t.Errorf("%s is none of the files used: %q", file, res.Opened)
+		}
+	}
 	for name, f := range map[string]*footprint.Footprint{"peak": res.Peak, "end": res.End} {
 		if f == nil || f.RSSBytes < 16<<20 {
 			t.Errorf("%s: footprint %+v; %q", name, f, res.Warnings)

@@ -80,6 +80,7 @@ func Run(t *testing.T, kind Kind, make func(t *testing.T) runner.Runner) {
 	test("UnderLimit", testUnderLimit)
 	test("Charged", testCharged)
 	test("Cold", testCold)
+	test("ColdAgain", func(t *testing.T, r runner.Runner) { testColdAgain(t, r, kind) })
 	test("Stalled", testStalled)
 	test("SetMemoryLimit", testSetMemoryLimit)
 	test("LowerTooFar", testLowerTooFar)
@@ -514,6 +515,36 @@ func testCold(t *testing.T, r runner.Runner) {
 	x := startCold(t, r, 256*mib, newFile(t, size), "read")
 	x.ready()
 	checkCacheCharged(t, x, size)
+	checkFetched(t, x, size)
+}
+
+// A process tells which file it uses; and what was in the page cache for one that has ended is
+// not there for the next, though nobody names the file. An engine removes a container's group
+// before its page cache could be dropped.
+func testColdAgain(t *testing.T, r runner.Runner, kind Kind) {
+	const size = 64 * mib
+	file := newFile(t, size)
+	x := startCold(t, r, 256*mib, file, "read")
+	x.ready()
+	if told, ok := x.Process.(runner.Opener); ok != (kind != Agents) {
+		t.Errorf("%T tells its files: %v", x.Process, ok)
+	} else if ok {
+		if files, err := told.Opened(t.Context()); err != nil || !slices.Contains(files, file) {
+			t.Errorf("files %q, %v", files, err)
+		}
+	}
+	if !kind.inGroups() {
+		return
+	}
+	x.close()
+	again := start(t, r, runner.Limits{MemoryBytes: 256 * mib}, "read", file)
+	again.ready()
+	checkFetched(t, again, size)
+}
+
+// checkFetched wants so many bytes of a file to come from storage.
+func checkFetched(t *testing.T, x *run, size int64) {
+	t.Helper()
 	var fetched int64
 	if _, err := fmt.Sscanf(x.out.String(), "fetched %d\n", &fetched); err != nil || fetched < size {
 		t.Errorf("%s: of a file of %d bytes some were left in the cache", x.out, size)
