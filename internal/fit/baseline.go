@@ -228,10 +228,13 @@ func (s *Search) apart(runs []Trial) float64 {
 func (s *Search) findAsGiven(ctx context.Context) error {
 	s.cacheShare = usualCache
 	p := point{at: s.found.Baseline}
-	goal, most := narrowing{phase: PhaseAsGiven, share: coarse, guess: s.bounded(s.overMean(s.guessAsGiven())), needs: s.heapFixed()}, givenTrials
+	goal, most := narrowing{phase: PhaseAsGiven, share: coarse, guess: s.bounded(s.overMean(s.guessAsGiven()) + s.beyondOwn()), needs: s.heapFixed()}, givenTrials
 	if len(s.Levers) == 0 {
 		goal.share, most = s.fine(), s.room()
-		goal.guess, goal.near = cmp.Or(s.GuessBytes, s.guessAsGiven()), s.GuessBytes > 0 || s.CacheBytes > 0
+		goal.guess, goal.near = cmp.Or(s.GuessBytes, s.guessAsGiven()+s.beyondOwn()), s.GuessBytes > 0 || s.CacheBytes > 0
+	}
+	if s.ownHeap() > 0 { // with less it might pass now, and not once the heap is full
+		goal.needs, most = false, 1
 	}
 	p, err := s.narrow(ctx, p, goal, most)
 	s.best, s.carried = p, []point{p}
@@ -265,6 +268,9 @@ func (s *Search) narrowAsGiven(ctx context.Context) error {
 	if s.best.setup.empty() {
 		s.foundGiven(s.best)
 		return nil
+	}
+	if s.ownHeap() > 0 {
+		return nil // its bound decides
 	}
 	p, err := s.narrow(ctx, s.given, narrowing{phase: PhaseAsGiven, share: coarse, guess: s.given.limit()}, givenTrials)
 	s.foundGiven(p)
@@ -301,9 +307,6 @@ func (s *Search) limitWith(rest int64, heap func(limit int64) int64) int64 {
 	}
 	return limit
 }
-
-// heapFixed says that the user has set the heap: it does not follow the limit.
-func (s *Search) heapFixed() bool { return s.Facts.Given.FixesHeap() }
 
 // limitOfHeap is the smallest limit, in whole MiB, at which HotSpot takes a heap by
 // itself, or the ample one.

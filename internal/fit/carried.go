@@ -149,7 +149,7 @@ func (s *Search) surelyNoLarger(a, b point) bool {
 // meanNeed is what a point needs on the average, in bytes, by so many trials.
 func (s *Search) meanNeed(p point) (mean, trials float64) {
 	samples := s.samples(p.setup)
-	if p.setup.empty() || !s.fixesHeap(p.setup) || len(samples) == 0 {
+	if !s.byNeed(p.setup) || len(samples) == 0 {
 		return float64(s.limitOf(p.at)), 1
 	}
 	return meanOf(samples, s.boundOn(p.setup)) + float64(s.growthOf(p.setup)), float64(len(samples))
@@ -158,11 +158,11 @@ func (s *Search) meanNeed(p point) (mean, trials float64) {
 // boundedNeed is what a point needs on the average, and the bound of that: as given the
 // smallest limit that passed.
 func (s *Search) boundedNeed(p point) (mean, bound int64) {
+	if n, known := s.needOf(p.setup); known && s.byNeed(p.setup) {
+		return n.MeanBytes, n.BoundBytes
+	}
 	if p.setup.empty() {
 		return s.limitOf(p.at), p.limit()
-	}
-	if n, known := s.needOf(p.setup); known && s.fixesHeap(p.setup) {
-		return n.MeanBytes, n.BoundBytes
 	}
 	deviation, freedom, _ := s.needDeviation()
 	mean = s.limitOf(p.at)

@@ -154,7 +154,7 @@ func (c Config) Search(t Trier) *Search {
 		ReadAheadBytes: c.ReadAheadBytes, Inherits: c.Inherits}
 	return &Search{Trier: t, Levers: c.Levers, Facts: facts, AmpleBytes: c.AmpleBytes, Baselines: c.Baselines, Confirmations: c.Confirmations,
 		MaxTrials: c.MaxTrials, Budget: c.Budget, Margin: c.Margin, Prefer: c.Prefer, ShowFailure: true, Ablation: c.Ablation, HeapCurve: c.HeapCurve,
-		Stress: c.Stress, Job: c.Job, OpenLoop: c.Load.Rate > 0, Spare: c.SLO.Spare(), ByWork: c.SLO.Needs(trial.Cost) && !c.SLO.Needs(trial.Throughput), Seed: c.Seed, Observe: c.Observe}
+		Stress: c.Stress, FullHeap: true, Job: c.Job, OpenLoop: c.Load.Rate > 0, Spare: c.SLO.Spare(), ByWork: c.SLO.Needs(trial.Cost) && !c.SLO.Needs(trial.Throughput), Seed: c.Seed, Observe: c.Observe}
 }
 
 // processors are those that the application may use.

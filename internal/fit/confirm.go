@@ -46,7 +46,7 @@ func (s *Search) confirm(ctx context.Context) error {
 // a margin of the user's, the mean and that; but with levers less than as given.
 func (s *Search) withMargin() int64 {
 	mean, bound := s.best.limit(), s.overMean(s.best.limit())
-	if n, known := s.needOf(s.best.setup); known && !s.best.setup.empty() && s.fixesHeap(s.best.setup) {
+	if n, known := s.needOf(s.best.setup); known && s.byNeed(s.best.setup) {
 		mean, bound = n.MeanBytes, n.BoundBytes
 	}
 	if s.Margin >= 0 {
@@ -92,7 +92,7 @@ func (s *Search) recommend(setup Setup, c confirmation, err error) error {
 	if setup.Same(s.best.setup) {
 		s.found.MarginBytes = max(0, c.limit-mean)
 	}
-	s.found.RaisedFrom = c.failed
+	s.found.RaisedFrom, s.found.OwnHeap = c.failed, s.ownHeapWarning()
 	s.found.FailBelow = s.failBelow(setup, c.limit)
 	return nil
 }
@@ -299,7 +299,7 @@ func (s *Search) showFailure(ctx context.Context) error {
 // false where no run is wanted or possible.
 func (s *Search) below(setup Setup, limit int64, need *Need) (a Attempt, ok bool) {
 	if need != nil {
-		limit -= need.GrowthBytes
+		limit -= need.GrowthBytes + need.UntouchedBytes
 	}
 	limit = (int64(failureShare*float64(limit)) - s.untouched(setup)) / mib * mib
 	return Attempt{Phase: PhaseBelow, Setup: setup, LimitBytes: limit}, s.ShowFailure && limit >= floorBytes

@@ -301,15 +301,22 @@ func (g narrowing) low(p point) int64 {
 func (s *Search) findLimit(ctx context.Context) error {
 	s.expect(reserve)
 	g := narrowing{phase: PhaseRefine, share: s.fine(), guess: s.predict(s.best.at), needs: s.fixesHeap(s.best.setup)}
-	if n, known := s.needOf(s.best.setup); known && g.needs && !s.best.setup.empty() {
-		g.share, g.guess, g.mayWait = max(g.share, needTolerance), s.bounded(n.MeanBytes), MayWait(s.Spare)
+	if n, known := s.needOf(s.best.setup); known && s.byNeed(s.best.setup) {
+		g.share, g.guess, g.mayWait = max(g.share, needTolerance), s.bounded(n.MeanBytes-n.UntouchedBytes), MayWait(s.Spare)
 	}
-	if n, known := s.needOf(s.best.setup); known && g.needs && !s.best.setup.empty() && s.wantsLong(s.best.setup, 0) {
+	if n, known := s.needOf(s.best.setup); known && s.byNeed(s.best.setup) && s.wantsLong(s.best.setup, 0) {
 		s.ahead(ctx, Attempt{Phase: PhaseLong, Setup: s.best.setup, LimitBytes: s.bounded(n.BoundBytes)})
 	}
 	var err error
 	s.best, err = s.narrow(ctx, s.best, g, s.room())
 	return err
+}
+
+// byNeed says that the limit of a setup is the bound of what it needs: its heap does not follow
+// the limit, and it is not that as given, for which a limit that passed is enough to compare with
+// unless its heap may become larger than it was.
+func (s *Search) byNeed(setup Setup) bool {
+	return s.fixesHeap(setup) && (!setup.empty() || s.ownHeap() > 0)
 }
 
 // needTolerance is how near the limits that had enough and lacked memory are brought

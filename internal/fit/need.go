@@ -32,8 +32,9 @@ type Need struct {
 	// GrowthBytes is in both: room for what still grew at the end of the load. HeldBytes
 	// and CacheBytes are the rest of the mean as it was measured with room: what cannot be
 	// dropped, with the heap full, and page cache. TriedBytes is what limits that were tried
-	// add to that, or take from it.
-	GrowthBytes, HeldBytes, CacheBytes, TriedBytes int64
+	// add to that, or take from it. UntouchedBytes is the rest of a heap that the user has
+	// sized, no page of which was touched (beyondOwn); it is in both, and in none of the others.
+	GrowthBytes, HeldBytes, CacheBytes, TriedBytes, UntouchedBytes int64
 	// Samples are the trials that the mean is of, and Pressed says that those near the limit
 	// made it, by how long they waited for memory (pressureLine). Deviation is the standard
 	// deviation of the logarithm, about that line or else pooled over all setups, with
@@ -47,8 +48,8 @@ type Need struct {
 // BoundWith is the bound that so many samples would give, if they differed as those so
 // far do.
 func (n Need) BoundWith(samples int) int64 {
-	freedom := n.Freedom - n.Assumed + float64(samples-n.Samples)
-	return n.GrowthBytes + boundOf(float64(n.MeanBytes-n.GrowthBytes), samples, max(needFreedom, freedom), n.Deviation)
+	freedom, sure := n.Freedom-n.Assumed+float64(samples-n.Samples), n.GrowthBytes+n.UntouchedBytes
+	return sure + boundOf(float64(n.MeanBytes-sure), samples, max(needFreedom, freedom), n.Deviation)
 }
 
 func boundOf(mean float64, samples int, freedom, deviation float64) int64 {
@@ -98,8 +99,10 @@ func (s *Search) needOf(setup Setup) (n Need, known bool) {
 		n.Deviation, n.Freedom, n.Assumed = s.needDeviation()
 	}
 	n.TriedBytes = int64(center) - int64(measured)
-	n.MeanBytes = int64(center) + n.GrowthBytes
-	n.BoundBytes = boundOf(center, n.Samples, n.Freedom, n.Deviation) + n.GrowthBytes
+	n.UntouchedBytes = s.beyondOwn()
+	sure := n.GrowthBytes + n.UntouchedBytes
+	n.MeanBytes = int64(center) + sure
+	n.BoundBytes = boundOf(center, n.Samples, n.Freedom, n.Deviation) + sure
 	return n, true
 }
 
@@ -145,26 +148,34 @@ func (s *Search) samples(setup Setup) []sample {
 func (s *Search) used(t Trial) int64 { return min(t.LimitBytes, t.NeededBytes+s.cacheOf(t)) }
 
 // boundOn is the bound that a setup sets on what collections free: the heap, and direct buffers
-// where those that nobody holds stay; 0 where it does not size the heap.
+// where those that nobody holds stay. Of a heap that the user has sized it is what the baseline
+// used (usedOwn); 0 is a heap that follows the limit.
 func (s *Search) boundOn(setup Setup) int64 {
 	heap := setup.heapBytes()
 	if heap > 0 && s.leavesDirect() {
 		return heap + setup.directBytes()
 	}
-	return heap
+	return cmp.Or(heap, s.usedOwn())
 }
 
 // touchedIn is what is resident in a trial of that which collections free, untouchedIn what may
-// become so where its setup sizes the heap.
+// become so up to the bound.
 func (s *Search) touchedIn(t Trial) int64 {
 	touched := min(ledgerOf(t, 0).heap(), t.NeededBytes)
-	if own := t.Setup.heapBytes(); own > 0 {
-		touched = min(touched, own)
+	if most := cmp.Or(t.Setup.heapBytes(), s.ownHeap()); most > 0 {
+		touched = min(touched, most)
 	}
 	return touched + s.directTouched(t)
 }
 
-func (s *Search) untouchedIn(t Trial) int64 { return max(0, s.boundOn(t.Setup)-s.touchedIn(t)) }
+// untouchedIn is below 0 where a trial touched more of the user's own heap than the baseline.
+func (s *Search) untouchedIn(t Trial) int64 {
+	untouched := s.boundOn(t.Setup) - s.touchedIn(t)
+	if s.ownHeap() > 0 {
+		return untouched
+	}
+	return max(0, untouched)
+}
 
 // like are the trials whose setup differs from another one in the size of the heap at
 // most; baselines had more memory than they could use.
@@ -270,7 +281,7 @@ func (s *Search) corrected(setup Setup, measured, held float64) (center float64,
 			}
 		case line.samples > 0 && t.tellsPressure():
 		case t.lacksMemory():
-			lacked = max(lacked, float64(t.LimitBytes-growth))
+			lacked = max(lacked, float64(t.LimitBytes+min(0, s.untouchedIn(t))-growth))
 		case t.hasRoom() && t.ofTheLoad():
 			enough = min(enough, float64(t.LimitBytes+s.untouchedIn(t)-growth))
 		}

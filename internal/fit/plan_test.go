@@ -1,13 +1,16 @@
 package fit
 
 import (
+	"context"
 	"errors"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"tare.dev/tare/internal/footprint"
 	"tare.dev/tare/internal/jvmopts"
 	"tare.dev/tare/internal/runner"
 	"tare.dev/tare/internal/testkit/jartest"
@@ -60,6 +63,40 @@ func TestFilesThatWereUsed(t *testing.T) {
 	if want := []string{"/app/plugin.jar", "/data/db"}; err != nil || !slices.Equal(spec.Files, want) || r.Opened != nil {
 		t.Errorf("files of a trial: %q, %v; stored: %q", spec.Files, err, r.Opened)
 	}
+}
+
+// A JVM that cannot use its class archive goes on without it.
+func TestArchiveThatIsNotUsed(t *testing.T) {
+	s := Setup{Options: []string{"-Xmx64m", "-XX:SharedArchiveFile=/link/app.jsa"}}
+	for _, c := range []struct {
+		result trial.Result
+		unused bool
+	}{
+		{trial.Result{Peak: &footprint.Footprint{}, Opened: []string{"/jdk/lib/modules", "/real/app.jsa"}}, false},
+		{trial.Result{Peak: &footprint.Footprint{}, Opened: []string{"/jdk/lib/modules"}}, true},
+		{trial.Result{}, false}, // nobody looked
+	} {
+		if got := archiveUnused(s, &c.result); got != c.unused {
+			t.Errorf("%+v: %v", c.result, got)
+		}
+	}
+	for seed := range uint64(20) {
+		m := newModel(rand.New(rand.NewPCG(seed, 12)))
+		s := &Search{Trier: refusing{m}, Levers: Levers, AmpleBytes: 2048 * mib, Baselines: DefaultBaselines, Confirmations: 1, Margin: MarginByBound, Facts: Facts{Release: jvmopts.ParseRelease("17.0.15")}}
+		f, err := s.Run(t.Context())
+		if err != nil || m.has(f.Setup, "-XX:SharedArchiveFile=") {
+			t.Errorf("seed %d: %q, %v", seed, f.Setup.Options, err)
+		}
+	}
+}
+
+// refusing is a JVM that goes on without its class archive.
+type refusing struct{ *model }
+
+func (r refusing) Try(ctx context.Context, a Attempt) (Outcome, error) {
+	o, err := r.model.Try(ctx, a)
+	o.ArchiveUnused = r.has(a.Setup, "-XX:SharedArchiveFile=")
+	return o, err
 }
 
 func TestManyFilesAreNamedShortly(t *testing.T) {

@@ -584,6 +584,9 @@ func (s *Search) unfit(t Trial) string {
 	if t.codeCacheFull() && !s.best.at.codeCacheFull() {
 		return "the code cache was full"
 	}
+	if t.ArchiveUnused {
+		return "the JVM did not use the archive: its log says why"
+	}
 	return ""
 }
 

@@ -85,6 +85,9 @@ type Outcome struct {
 	Took                                         time.Duration
 	// UnpaidBytes and CacheBytes are as in trial.Result.
 	UnpaidBytes, CacheBytes int64
+	// ArchiveUnused says that the JVM was seen not to have mapped the class archive that its
+	// options name.
+	ArchiveUnused bool `json:",omitempty"`
 	// Node is where it was made, where there were several (Planner).
 	Node string `json:",omitempty"`
 	// Result is the whole trial; nil in some simulations.
@@ -214,6 +217,9 @@ type Search struct {
 	// Margin is added to what is needed on the average, as a share of it; below 0
 	// the limit is the bound of what is needed.
 	Margin float64
+	// FullHeap says that a heap which the user has sized counts as full. Without it the
+	// smallest limit is that of the load that is put, however little of the heap it touches.
+	FullHeap bool
 	// Stress asks for a long run and one with half the processors in the proof. Job
 	// says that there is no load to be longer, OpenLoop that it goes by a rate.
 	Stress, Job, OpenLoop bool
@@ -274,6 +280,8 @@ type Found struct {
 	AsGiven Trial
 	// AsGivenFails is the largest limit that failed as given, 0 without one.
 	AsGivenFails int64
+	// OwnHeap says what a heap that the user has sized costs; "" is nothing to say.
+	OwnHeap string
 	// OtherJVM says that the JVM is not the command's own, or takes no options; "" is nothing to
 	// say.
 	OtherJVM string

@@ -67,11 +67,22 @@ func (t *trier) Try(ctx context.Context, a Attempt) (Outcome, error) {
 	if err != nil {
 		return Outcome{}, err
 	}
+	o := OutcomeOf(r)
+	o.ArchiveUnused = archiveUnused(a.Setup, r)
 	t.seeOpened(r)
 	if a.Ahead == 0 {
 		t.keepFootprints(a, r)
 	}
-	return OutcomeOf(r), nil
+	return o, nil
+}
+
+// archiveUnused says that a JVM that was weighed had not mapped the class archive of a setup: it
+// goes on without one that it cannot use, such as one of another class path.
+func archiveUnused(s Setup, r *trial.Result) bool {
+	return r.Peak != nil && slices.ContainsFunc(s.Options, func(option string) bool {
+		_, file, ok := TrainingOf(option)
+		return ok && !slices.ContainsFunc(r.Opened, func(name string) bool { return filepath.Base(name) == filepath.Base(file) })
+	})
 }
 
 // mostOpened bounds the names that are kept in mind, in bytes.

@@ -41,7 +41,7 @@ func warnings(f *Found) []string {
 	for _, w := range growthWarnings(f.Confirmations, f.Long) {
 		add(w)
 	}
-	for _, w := range []string{f.OtherJVM, f.slowWarning(), f.unwarmed(), f.coldWarning(), f.directWarning()} {
+	for _, w := range []string{f.OtherJVM, f.OwnHeap, f.slowWarning(), f.unwarmed(), f.coldWarning(), f.directWarning()} {
 		if w != "" {
 			add(w)
 		}

@@ -161,15 +161,20 @@ func needTable(r *fit.Result) []document.Block {
 	if n.HeldBytes == 0 {
 		return nil
 	}
+	held := "cannot be dropped, with the heap full"
+	if n.UntouchedBytes != 0 {
+		held = "cannot be dropped, with the heap as it was"
+	}
 	t := document.Table{Columns: document.Columns("part of the limit", ">size")}
 	for _, part := range []struct {
 		name  string
 		bytes int64
 		shown bool
 	}{
-		{"cannot be dropped, with the heap full", n.HeldBytes, true},
+		{held, n.HeldBytes, true},
 		{"page cache that it works with", n.CacheBytes, true},
 		{"what limits that were tried changed of that", n.TriedBytes, n.TriedBytes != 0},
+		{"heap that you allow, and no run touched", n.UntouchedBytes, n.UntouchedBytes != 0},
 		{"what was still growing", n.GrowthBytes, n.GrowthBytes != 0},
 		{"what runs differ by", n.BoundBytes - n.MeanBytes, true},
 		{"whole MiB, and what the proof changed", r.LimitBytes - n.BoundBytes, true},

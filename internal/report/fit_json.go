@@ -102,13 +102,15 @@ type needJSON struct {
 	// bound: 99 % of runs need no more, with a confidence of 95 %. The mean is the sum of
 	// HeldBytes (what cannot be dropped, with the heap full), CacheBytes (page cache),
 	// TriedBytes (what limits that were tried changed of these, below 0 where less was
-	// needed) and GrowthBytes (room for what still grew).
-	MeanBytes   int64 `json:"meanBytes"`
-	BoundBytes  int64 `json:"boundBytes"`
-	HeldBytes   int64 `json:"heldBytes"`
-	CacheBytes  int64 `json:"cacheBytes"`
-	TriedBytes  int64 `json:"triedBytes"`
-	GrowthBytes int64 `json:"growthBytes"`
+	// needed), GrowthBytes (room for what still grew) and UntouchedBytes (what the user allows
+	// of a heap, and runs did not touch; else 0).
+	MeanBytes      int64 `json:"meanBytes"`
+	BoundBytes     int64 `json:"boundBytes"`
+	HeldBytes      int64 `json:"heldBytes"`
+	CacheBytes     int64 `json:"cacheBytes"`
+	TriedBytes     int64 `json:"triedBytes"`
+	GrowthBytes    int64 `json:"growthBytes"`
+	UntouchedBytes int64 `json:"untouchedBytes"`
 	// Samples are the runs that the mean is of. Pressed says that they were near the limit,
 	// and told by how long they waited for memory.
 	Samples int  `json:"samples"`
@@ -378,7 +380,7 @@ func NewFitJSON(r *fit.Result, failure error) FitJSON {
 		j.RaisedFromBytes = &r.RaisedFrom
 	}
 	if n := r.Need; n != nil {
-		j.Need = &needJSON{n.MeanBytes, n.BoundBytes, n.HeldBytes, n.CacheBytes, n.TriedBytes, n.GrowthBytes, n.Samples, n.Pressed, n.Deviation, n.Freedom, n.Assumed}
+		j.Need = &needJSON{n.MeanBytes, n.BoundBytes, n.HeldBytes, n.CacheBytes, n.TriedBytes, n.GrowthBytes, n.UntouchedBytes, n.Samples, n.Pressed, n.Deviation, n.Freedom, n.Assumed}
 	}
 	if r.AtLimit.CostRatio > 0 {
 		cost := costJSON(r.AtLimit)

@@ -546,7 +546,7 @@ func (c *container) SetMemoryLimit(ctx context.Context, bytes int64) error {
 }
 
 func (c *container) Stop(ctx context.Context, grace time.Duration) error {
-	c.askToEnd()
+	grace = c.endFirst(ctx, grace)
 	always := context.WithoutCancel(ctx)
 	if err := c.docker.engine.Kill(always, c.id, "SIGTERM"); err != nil {
 		return err

@@ -3,6 +3,7 @@ package runner
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -176,22 +177,33 @@ func (j *jvm) perfData() (*hotspot.PerfData, error) {
 	return j.perf.Read()
 }
 
-// askToEnd sends SIGTERM to the JVM, where that is a child of the process that was started: a
-// shell passes none on, and does not end by its own as the first process of a container.
-func (j *jvm) askToEnd() {
+// endFirst ends the JVM by SIGTERM, where that is a child of the process that was started, and
+// returns what is left of the grace once it has ended. A shell passes no signal on: it ends at
+// once, and with it all that is in its group, or as the first process of a container not at all.
+func (j *jvm) endFirst(ctx context.Context, grace time.Duration) (left time.Duration) {
 	at := j.worker()
 	if at == j.pid {
-		return
+		return grace
 	}
 	p, err := os.FindProcess(at)
 	if err != nil {
-		return
+		return grace
 	}
 	defer p.Release()
-	// Its id may have been given to another process before it was held.
-	if pids, err := processesBelow(j.dirs); err == nil && slices.Contains(pids, at) {
-		_ = p.Signal(syscall.SIGTERM) // it may have ended meanwhile
-	}
+	begin, asked := time.Now(), false
+	_, _ = retry(grace, func() (gone bool, err error) {
+		pids, err := processesBelow(j.dirs)
+		if err != nil || ctx.Err() != nil || !slices.Contains(pids, at) {
+			return true, nil
+		}
+		// Held, its id is not another's.
+		if !asked {
+			asked = true
+			err = p.Signal(syscall.SIGTERM)
+		}
+		return errors.Is(err, os.ErrProcessDone), nil
+	})
+	return max(0, grace-time.Since(begin))
 }
 
 // letGo keeps no more of the process that was read than its performance data; j.mu is held.

@@ -380,7 +380,7 @@ func (q *podProcess) SetMemoryLimit(ctx context.Context, bytes int64) error {
 }
 
 func (q *podProcess) Stop(ctx context.Context, grace time.Duration) error {
-	q.askToEnd()
+	grace = q.endFirst(ctx, grace)
 	if err := q.signal(syscall.SIGTERM); err != nil {
 		return err
 	}

@@ -169,7 +169,7 @@ func (p *process) SetMemoryLimit(ctx context.Context, bytes int64) error {
 // Stop also kills what the process leaves behind in its group when SIGTERM was
 // enough for itself.
 func (p *process) Stop(ctx context.Context, grace time.Duration) error {
-	p.askToEnd()
+	grace = p.endFirst(ctx, grace)
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("stop process %d: %w", p.pid, err)
 	}

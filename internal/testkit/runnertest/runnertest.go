@@ -99,19 +99,19 @@ func Run(t *testing.T, kind Kind, make func(t *testing.T) runner.Runner) {
 	test("SweepSparesLiving", func(t *testing.T, r runner.Runner) { testSweepSparesLiving(t, r, name) })
 }
 
-// transcript collects output.
-type transcript struct {
+// Transcript collects the output of a process.
+type Transcript struct {
 	mu   sync.Mutex
 	text bytes.Buffer
 }
 
-func (o *transcript) Write(p []byte) (int, error) {
+func (o *Transcript) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.text.Write(p)
 }
 
-func (o *transcript) String() string {
+func (o *Transcript) String() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.text.String()
@@ -122,7 +122,7 @@ type run struct {
 	runner.Process
 	t        *testing.T
 	mark     string
-	out, err *transcript
+	out, err *Transcript
 }
 
 // spec is a helper of the test binary.
@@ -141,7 +141,7 @@ func spec(t *testing.T, mark string, limits runner.Limits, args ...string) runne
 
 func start(t *testing.T, r runner.Runner, limits runner.Limits, args ...string) *run {
 	t.Helper()
-	x := &run{t: t, mark: rand.Text(), out: &transcript{}, err: &transcript{}}
+	x := &run{t: t, mark: rand.Text(), out: &Transcript{}, err: &Transcript{}}
 	s := spec(t, x.mark, limits, args...)
 	s.Stdout, s.Stderr = x.out, x.err
 	p, err := r.Start(t.Context(), s)
@@ -337,7 +337,7 @@ func testOutput(t *testing.T, r runner.Runner) {
 	}
 
 	// One writer for both, and none.
-	both := &transcript{}
+	both := &Transcript{}
 	s := spec(t, "", runner.Limits{}, "print", "a", "b")
 	s.Stdout, s.Stderr = both, both
 	end(t, r, s)
@@ -380,7 +380,7 @@ func testEnvAndDir(t *testing.T, r runner.Runner) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out := &transcript{}
+	out := &Transcript{}
 	s := spec(t, "x", runner.Limits{}, "where")
 	s.Env = append(s.Env, "GREETING=good day", "EMPTY=")
 	s.Dir, s.Stdout = dir, out
@@ -568,7 +568,7 @@ func newFile(t *testing.T, size int) string {
 // startCold starts a helper that reads a file, none of which is in the page cache.
 func startCold(t *testing.T, r runner.Runner, limit int64, file, mode string) *run {
 	t.Helper()
-	x := &run{t: t, mark: rand.Text(), out: &transcript{}, err: &transcript{}}
+	x := &run{t: t, mark: rand.Text(), out: &Transcript{}, err: &Transcript{}}
 	s := spec(t, x.mark, runner.Limits{MemoryBytes: limit}, mode, file)
 	s.Stdout, s.Stderr, s.Cold.Files = x.out, x.err, []string{filepath.Dir(file)}
 	p, err := r.Start(t.Context(), s)
@@ -788,7 +788,7 @@ func testConcurrent(t *testing.T, r runner.Runner) {
 	for i := range 20 {
 		wg.Go(func() {
 			limit := int64(64+i) * mib
-			out := &transcript{}
+			out := &Transcript{}
 			s := spec(t, "", runner.Limits{MemoryBytes: limit}, "cgroup")
 			s.Stdout = out
 			p, err := r.Start(t.Context(), s)
@@ -819,7 +819,7 @@ func testHugePages(t *testing.T, r runner.Runner) {
 	var wg sync.WaitGroup
 	for i := range 6 {
 		wg.Go(func() {
-			out := &transcript{}
+			out := &Transcript{}
 			s := spec(t, "", runner.Limits{}, "hugepages")
 			s.Stdout, s.NoHugePages = out, i%2 == 1
 			p, err := r.Start(t.Context(), s)
@@ -864,7 +864,7 @@ func owner(t *testing.T, name string) (cmd *exec.Cmd, mark string) {
 	cmd = exec.Command(self, "-test.run="+pattern)
 	// The mark is on what it starts, not on itself.
 	cmd.Env = append(os.Environ(), ownerEnv+"="+mark)
-	out := &transcript{}
+	out := &Transcript{}
 	cmd.Stdout, cmd.Stderr = out, out
 	// What it leaves behind holds the output.
 	cmd.WaitDelay = time.Millisecond
