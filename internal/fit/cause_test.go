@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"tare.dev/tare/internal/footprint"
 	"tare.dev/tare/internal/load"
 	"tare.dev/tare/internal/runner"
 	"tare.dev/tare/internal/trial"
@@ -170,6 +171,18 @@ func TestSlowWarning(t *testing.T) {
 		tr.Phase, tr.LimitBytes = phase, 135*mib
 		tr.Result.GCShare, tr.Result.Collections, tr.Result.Load = new(float64), n, &load.Result{OK: 1000}
 		return tr
+	}
+	sized := func(t Trial, heap string) Trial {
+		t.Result.Peak = &footprint.Footprint{Flags: map[string]string{"MaxHeapSize": heap}}
+		return t
+	}
+	follows := &Found{Confirmations: []Trial{sized(run(true, 0, 0), "132120576")}, Baseline: sized(run(false, 0, 0), "536870912")}
+	if got, want := follows.slowWarning(), "it may become 126 MiB here, and 512 with ample memory"; !strings.Contains(got, want) || strings.Contains(got, "does not help") {
+		t.Errorf("a smaller heap: %q", got)
+	}
+	follows.Setup.Options = []string{"-Xmx126m"} // the limit is not the reason
+	if got := follows.slowWarning(); !strings.Contains(got, "A larger limit does not help") {
+		t.Errorf("a heap that was sized: %q", got)
 	}
 	for n, want := range map[int64]string{28: "So was the application as given at 135 MiB", 1: "the processors were slower"} {
 		f := &Found{Confirmations: []Trial{run(true, 0, 0)}, Baseline: collected(PhaseBaseline, 1), Trials: []Trial{collected(PhaseAsGiven, n)}}

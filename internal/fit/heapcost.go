@@ -132,7 +132,15 @@ func (t Trial) heapAsGiven(collector string) int64 {
 	if !t.Setup.empty() || !t.ofTheLoad() || collectorOf(t) != collector {
 		return 0
 	}
-	return ledgerOf(t, 0).flag("MaxHeapSize")
+	return mostHeap(t)
+}
+
+// mostHeap is how large the heap of a trial may become; 0 where that is not known.
+func mostHeap(t Trial) int64 {
+	if l := ledgerOf(t, 0); l.Footprint != nil {
+		return l.flag("MaxHeapSize")
+	}
+	return 0
 }
 
 // collectorOf is the collector of a trial's JVM, "" where that is not known.
