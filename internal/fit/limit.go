@@ -303,9 +303,9 @@ func (s *Search) findLimit(ctx context.Context) error {
 	g := narrowing{phase: PhaseRefine, share: s.fine(), guess: s.predict(s.best.at), needs: s.fixesHeap(s.best.setup)}
 	if n, known := s.needOf(s.best.setup); known && s.byNeed(s.best.setup) {
 		g.share, g.guess, g.mayWait = max(g.share, needTolerance), s.bounded(n.MeanBytes-n.UntouchedBytes), MayWait(s.Spare)
-	}
-	if n, known := s.needOf(s.best.setup); known && s.byNeed(s.best.setup) && s.wantsLong(s.best.setup, 0) {
-		s.ahead(ctx, Attempt{Phase: PhaseLong, Setup: s.best.setup, LimitBytes: s.bounded(n.BoundBytes)})
+		if s.wantsLong(s.best.setup, 0) {
+			s.ahead(ctx, Attempt{Phase: PhaseLong, Setup: s.best.setup, LimitBytes: s.bounded(n.BoundBytes)})
+		}
 	}
 	var err error
 	s.best, err = s.narrow(ctx, s.best, g, s.room())

@@ -161,12 +161,15 @@ func (s *Search) boundOn(setup Setup) int64 {
 // touchedIn is what is resident in a trial of that which collections free, untouchedIn what may
 // become so up to the bound.
 func (s *Search) touchedIn(t Trial) int64 {
-	touched := min(ledgerOf(t, 0).heap(), t.NeededBytes)
+	touched := heapTouched(t)
 	if most := cmp.Or(t.Setup.heapBytes(), s.ownHeap()); most > 0 {
 		touched = min(touched, most)
 	}
 	return touched + s.directTouched(t)
 }
+
+// heapTouched is what is resident of a trial's heap.
+func heapTouched(t Trial) int64 { return min(ledgerOf(t, 0).heap(), t.NeededBytes) }
 
 // untouchedIn is below 0 where a trial touched more of the user's own heap than the baseline.
 func (s *Search) untouchedIn(t Trial) int64 {

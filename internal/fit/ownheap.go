@@ -17,8 +17,8 @@ func (s *Search) ownHeap() int64 {
 	if !s.FullHeap || !s.heapFixed() || b.Number == 0 {
 		return 0
 	}
-	heap, touched := s.Facts.Given.MaxHeap(s.AmpleBytes), min(ledgerOf(b, 0).heap(), b.NeededBytes)
-	if b.NeededBytes-touched+heap+s.cacheNeed(b) > s.AmpleBytes {
+	heap := s.Facts.Given.MaxHeap(s.AmpleBytes)
+	if b.NeededBytes-heapTouched(b)+heap+s.cacheNeed(b) > s.AmpleBytes {
 		return 0
 	}
 	return heap
@@ -26,9 +26,7 @@ func (s *Search) ownHeap() int64 {
 
 // usedOwn is what the baseline touched of the user's own heap, beyondOwn the rest: trials are
 // compared as if each had touched so much, and all that a limit needs has the rest on top.
-func (s *Search) usedOwn() int64 {
-	return min(s.ownHeap(), ledgerOf(s.found.Baseline, 0).heap(), s.found.Baseline.NeededBytes)
-}
+func (s *Search) usedOwn() int64 { return min(s.ownHeap(), heapTouched(s.found.Baseline)) }
 
 func (s *Search) beyondOwn() int64 { return s.ownHeap() - s.usedOwn() }
 

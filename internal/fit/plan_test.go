@@ -74,7 +74,8 @@ func TestArchiveThatIsNotUsed(t *testing.T) {
 	}{
 		{trial.Result{Peak: &footprint.Footprint{}, Opened: []string{"/jdk/lib/modules", "/real/app.jsa"}}, false},
 		{trial.Result{Peak: &footprint.Footprint{}, Opened: []string{"/jdk/lib/modules"}}, true},
-		{trial.Result{}, false}, // nobody looked
+		{trial.Result{}, false},                             // nobody looked
+		{trial.Result{Peak: &footprint.Footprint{}}, false}, // or not at files
 	} {
 		if got := archiveUnused(s, &c.result); got != c.unused {
 			t.Errorf("%+v: %v", c.result, got)

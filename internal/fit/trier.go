@@ -79,7 +79,7 @@ func (t *trier) Try(ctx context.Context, a Attempt) (Outcome, error) {
 // archiveUnused says that a JVM that was weighed had not mapped the class archive of a setup: it
 // goes on without one that it cannot use, such as one of another class path.
 func archiveUnused(s Setup, r *trial.Result) bool {
-	return r.Peak != nil && slices.ContainsFunc(s.Options, func(option string) bool {
+	return r.Peak != nil && len(r.Opened) > 0 && slices.ContainsFunc(s.Options, func(option string) bool {
 		_, file, ok := TrainingOf(option)
 		return ok && !slices.ContainsFunc(r.Opened, func(name string) bool { return filepath.Base(name) == filepath.Base(file) })
 	})

@@ -176,9 +176,9 @@ type Process interface {
 	Done() <-chan struct{}
 	// Exit is how the process ended; the zero Exit before Done is closed.
 	Exit() Exit
-	// Stop sends SIGTERM to the process, and to the JVM where that is another one; after the
-	// grace, or when ctx ends, it kills the whole group. It returns when the process has
-	// ended.
+	// Stop sends SIGTERM to the JVM, where that is another one, and once that has ended to the
+	// process; after the grace, or when ctx ends, it kills the whole group. It returns when
+	// the process has ended.
 	Stop(ctx context.Context, grace time.Duration) error
 	// Close kills what is left in the group and removes the group. It is
 	// idempotent, and must be called for every started process.
