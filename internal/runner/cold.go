@@ -145,7 +145,8 @@ func addMapped(files map[string]bool, proc linux.FS, pid int) {
 // giveBackCache has the kernel drop the page cache that groups without processes are charged for,
 // whatever files it is of, so that the next group that reads them is charged for them: by
 // memory.force_empty of cgroup v1 (Documentation/admin-guide/cgroup-v1/memory.rst, section 5.1)
-// and memory.high of v2, which the kernel reclaims down to. It does its best.
+// and memory.high of v2, which the kernel reclaims down to. It does its best: v2 leaves the last
+// few pages that each processor has read.
 func giveBackCache(dirs []string) {
 	for _, dir := range dirs {
 		_ = writeFile(dir, "memory.force_empty", "0")

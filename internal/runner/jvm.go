@@ -34,8 +34,10 @@ type jvm struct {
 	dirs []string
 
 	mu sync.Mutex
-	// at is the id of the process that is read, and looked is when it was looked for; 0 is not yet.
+	// at is the id of the process that is read, 0 is not yet; isOne says that it was seen to be a
+	// JVM, and looked is when it was looked for.
 	at     int
+	isOne  bool
 	looked time.Time
 	perf   *hotspot.PerfFile
 	// left are the performance data of processes that were read before.
@@ -49,7 +51,8 @@ type jvm struct {
 }
 
 const (
-	// lookEvery bounds what it costs to look which JVM does the work.
+	// lookEvery bounds what it costs to look which JVM does the work, once there is one: a job may
+	// have ended within a second.
 	lookEvery = time.Second
 	// heavier is how many times the memory of the JVM that was read so far another one of the
 	// group must have to be read instead. A child has as much as its parent until it becomes
@@ -67,22 +70,23 @@ func (j *jvm) worker() int {
 
 // find is worker; j.mu is held.
 func (j *jvm) find() int {
-	if j.at != 0 && time.Since(j.looked) < lookEvery {
+	if j.isOne && time.Since(j.looked) < lookEvery {
 		return j.at
 	}
 	j.looked = time.Now()
-	if at := j.heaviest(); at != j.at {
+	at, isOne := j.heaviest()
+	if at != j.at {
 		j.letGo()
-		j.at = at
 	}
+	j.at, j.isOne = at, isOne
 	return j.at
 }
 
-// heaviest looks for the JVM with the most memory.
-func (j *jvm) heaviest() int {
+// heaviest looks for the JVM with the most memory, and says whether there is one.
+func (j *jvm) heaviest() (at int, isOne bool) {
 	pids, err := processesBelow(j.dirs)
 	if err != nil || len(pids) < 2 {
-		return j.pid
+		return j.pid, j.isJVM(j.pid)
 	}
 	resident := map[int]int64{}
 	for _, pid := range pids {
@@ -92,15 +96,15 @@ func (j *jvm) heaviest() int {
 	}
 	at, most := j.pid, 0.0
 	if resident[j.at] > 0 && j.isJVM(j.at) {
-		at, most = j.at, heavier*float64(resident[j.at])
+		at, isOne, most = j.at, true, heavier*float64(resident[j.at])
 	}
 	slices.SortFunc(pids, func(a, b int) int { return cmp.Compare(resident[b], resident[a]) })
 	for _, pid := range pids {
 		if float64(resident[pid]) > most && j.isJVM(pid) {
-			return pid
+			return pid, true
 		}
 	}
-	return at
+	return at, isOne
 }
 
 func (j *jvm) isJVM(pid int) bool {

@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 // version the host has. The machine has no Docker Engine, no compiler,
 // no JDK and no jars.
 func TestInMachine(t *testing.T) {
-	vmtest.RunTests(t, vmtest.Options{}, "./internal/runner", "-test.skip=^(TestInMachine|TestDocker|TestCheckStatic|TestFindJava|TestVolumeTakeApart)")
+	vmtest.RunTests(t, vmtest.Options{}, "./internal/runner", "-test.skip=^(TestInMachine|TestDocker|TestCheckStatic|TestFindJava|TestStopEndsTheJVMFirst|TestVolumeTakeApart)")
 }
 
 // addSwap gives a machine of vmtest swap, so that a limit which forgot it would

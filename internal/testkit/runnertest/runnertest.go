@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -539,15 +540,19 @@ func testColdAgain(t *testing.T, r runner.Runner, kind Kind) {
 	x.close()
 	again := start(t, r, runner.Limits{MemoryBytes: 256 * mib}, "read", file)
 	again.ready()
-	checkFetched(t, again, size)
+	checkFetched(t, again, size-int64(runtime.NumCPU()*batchPages*os.Getpagesize()))
 }
+
+// batchPages is how many pages a processor may hold on their way to the kernel's lists, where
+// reclaim does not see them (include/linux/pagevec.h, PAGEVEC_SIZE).
+const batchPages = 31
 
 // checkFetched wants so many bytes of a file to come from storage.
 func checkFetched(t *testing.T, x *run, size int64) {
 	t.Helper()
 	var fetched int64
 	if _, err := fmt.Sscanf(x.out.String(), "fetched %d\n", &fetched); err != nil || fetched < size {
-		t.Errorf("%s: of a file of %d bytes some were left in the cache", x.out, size)
+		t.Errorf("%s: some of %d bytes were left in the cache", x.out, size)
 	}
 }
 
