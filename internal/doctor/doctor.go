@@ -108,6 +108,7 @@ var rules = []struct {
 	{"heap-not-returned", heapNotReturned},
 	{"heap-pretouched", heapPretouched},
 	{"heap-counted-twice", heapCountedTwice},
+	{"files-counted-twice", filesCountedTwice},
 	{"compact-headers-off", compactHeadersOff},
 	{"stacks-huge-pages", stacksHugePages},
 	{"threads-many", threadsMany},

@@ -171,27 +171,41 @@ func heapPretouched(p *patient) *Finding {
 
 // heapCountedTwice: ZGC before its generations maps its heap three times.
 func heapCountedTwice(p *patient) *Finding {
-	row := p.row(footprint.JavaHeap)
-	largest, ok := p.number("MaxHeapSize")
-	if p.Collector != "ZGC" || !ok || row.ReservedBytes == nil || *row.ReservedBytes < 2*largest {
+	f := p.countedTwice(footprint.JavaHeap)
+	if f == nil || p.Collector != "ZGC" {
 		return nil
 	}
-	stake := p.RSSBytes - p.PSSBytes
-	if p.PSSBytes <= 0 || !p.worth(stake) {
+	f.Title = "Rss counts the heap of ZGC up to three times: that memory is not there."
+	f.Do = append(f.Do, "-XX:+UseZGC -XX:+ZGenerational on JDK 21 and 22, or JDK 23 and later: the heap is mapped once")
+	f.Source = "https://openjdk.org/jeps/439"
+	return f
+}
+
+// filesCountedTwice: a database maps the same part of a file several times.
+func filesCountedTwice(p *patient) *Finding {
+	f := p.countedTwice(footprint.MappedFiles)
+	if f == nil {
 		return nil
+	}
+	f.Title = "Rss counts pages of files more than once, for they are mapped more than once: that memory is not there."
+	f.Source = "https://docs.kernel.org/filesystems/proc.html"
+	return f
+}
+
+// countedTwice is what there is to say where much of a row is counted again.
+func (p *patient) countedTwice(o footprint.Owner) *Finding {
+	again := p.row(o).RepeatedBytes
+	if !p.worth(again) {
+		return nil
+	}
+	evidence := fmt.Sprintf("of Rss %s are mapped once before", size(again))
+	if p.PSSBytes > 0 {
+		evidence += fmt.Sprintf("; Rss is %s, Pss %s", size(p.RSSBytes), size(p.PSSBytes))
 	}
 	return &Finding{
-		Title:        "Rss counts the heap of ZGC up to three times: that memory is not there.",
-		BytesAtStake: stake, Certainty: Certain,
-		Evidence: []string{
-			fmt.Sprintf("Rss %s, Pss %s", size(p.RSSBytes), size(p.PSSBytes)),
-			fmt.Sprintf("%s are mapped for a heap of at most %s", size(*row.ReservedBytes), size(largest)),
-		},
-		Do: []string{
-			"judge this JVM by its Pss, or by the usage of its control group",
-			"-XX:+UseZGC -XX:+ZGenerational on JDK 21 and 22, or JDK 23 and later: the heap is mapped once",
-		},
-		Source: "https://openjdk.org/jeps/439",
+		BytesAtStake: again, Certainty: Certain,
+		Evidence: []string{evidence},
+		Do:       []string{"judge this JVM by its Pss, or by the usage of its control group"},
 	}
 }
 

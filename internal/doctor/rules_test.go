@@ -60,9 +60,15 @@ var ruleCases = []struct {
 	}, 10 * mib, Certain, ""},
 
 	{"heap-counted-twice", "three mappings", func(f change) {
-		f.Collector, f.row(footprint.JavaHeap).ReservedBytes, f.PSSBytes = "ZGC", ptr[int64](384*mib), 100*mib
-	}, 140 * mib, Certain, "Pss 100.0 MiB"},
+		f.Collector, f.row(footprint.JavaHeap).RepeatedBytes, f.PSSBytes = "ZGC", 40*mib, 200*mib
+	}, 40 * mib, Certain, "of Rss 40.0 MiB are mapped once before; Rss is 240.0 MiB, Pss 200.0 MiB"},
+	{"heap-counted-twice", "Pss is not known", func(f change) {
+		f.Collector, f.row(footprint.JavaHeap).RepeatedBytes, f.PSSBytes = "ZGC", 40*mib, 0
+	}, 40 * mib, Certain, ""},
 	{"heap-counted-twice", "one mapping", func(f change) { f.Collector, f.PSSBytes = "ZGC", 100*mib }, none, "", ""},
+
+	{"files-counted-twice", "a database", func(f change) { f.row(footprint.MappedFiles).RepeatedBytes = 20 * mib }, 20 * mib, Certain, "by the usage of its control group"},
+	{"files-counted-twice", "parts of libraries meet", func(f change) { f.row(footprint.MappedFiles).RepeatedBytes = mib }, none, "", ""},
 
 	{"compact-headers-off", "JDK 25", func(f change) {
 		f.JDK, f.Flags["UseCompactObjectHeaders"], f.Heap.AfterGCBytes = "25.0.3", "false", 50*mib

@@ -5,6 +5,10 @@ import (
 	"tare.dev/tare/internal/jvmopts"
 )
 
+// breaksLayout is what an object of another layout may break: QuestDB 9 looks for where the
+// field override of AccessibleObject is, does not find it, and ends.
+const breaksLayout = "code that counts on where the fields of an object are, by sun.misc.Unsafe or in native code"
+
 // heapLevers choose the collector, and what stays of the heap.
 var heapLevers = []Lever{
 	{
@@ -22,16 +26,20 @@ var heapLevers = []Lever{
 		ID: "headers", Blind: true, Name: "compact object headers",
 		Options: []string{"-XX:+UseCompactObjectHeaders"},
 		Why:     "4 bytes less for each object (JEP 519)",
+		Breaks:  breaksLayout,
 		Since:   feature(25), Flag: "UseCompactObjectHeaders", Moot: "true",
 		Rows: []footprint.Owner{footprint.JavaHeap}, bound: boundHeaders,
+		Harms: []Harm{HarmRun},
 	},
 	{
 		ID: "headers", Blind: true, Name: "compact object headers",
 		Options: []string{"-XX:+UnlockExperimentalVMOptions", "-XX:+UseCompactObjectHeaders"},
 		Why:     "4 bytes less for each object (JEP 450)",
+		Breaks:  breaksLayout,
 		Mark:    Experimental,
 		Since:   feature(24), Before: feature(25),
 		Rows: []footprint.Owner{footprint.JavaHeap}, bound: boundHeaders,
+		Harms: []Harm{HarmRun},
 	},
 	{
 		ID: "ratios", NothingBeside: []string{"collector"}, Name: "heap given back after collections",

@@ -72,7 +72,7 @@ func (f *Footprint) check() error {
 			c.fail("two rows of %.40q", r.Owner)
 		}
 		seen[r.Owner] = true
-		c.bytes(string(r.Owner), r.ResidentBytes, r.AnonymousBytes, r.SharedMemoryBytes, r.SwapBytes, r.HugeBytes, r.HugetlbBytes, int64(r.Arenas))
+		c.bytes(string(r.Owner), r.ResidentBytes, r.AnonymousBytes, r.SharedMemoryBytes, r.SwapBytes, r.HugeBytes, r.HugetlbBytes, r.RepeatedBytes, int64(r.Arenas))
 		c.promised(string(r.Owner), r.CommittedBytes, r.ReservedBytes, r.UsedBytes)
 		c.children(string(r.Owner), r.Children)
 	}

@@ -75,6 +75,10 @@ type Row struct {
 	// (-XX:+UseLargePages). The kernel does not count them into Rss, nor charges
 	// them to the memory controller, and they are not part of ResidentBytes.
 	HugetlbBytes int64 `json:"hugetlbBytes,omitempty"`
+	// RepeatedBytes is the part that the process has mapped once before: it maps the same
+	// pages of a file several times. They are part of ResidentBytes, for Rss counts them so
+	// often, and no memory of their own.
+	RepeatedBytes int64 `json:"repeatedBytes,omitempty"`
 	// Children are parts of the row. They need not add up to it: what has
 	// no name of its own is not among them.
 	Children []Child `json:"children,omitempty"`
@@ -86,14 +90,22 @@ func (r Row) KeptBytes() int64 {
 	if r.Owner == MappedFiles || r.Owner == CDS {
 		return r.AnonymousBytes + r.SharedMemoryBytes + r.SwapBytes
 	}
-	return r.ResidentBytes + r.SwapBytes
+	return r.ResidentBytes + r.SwapBytes - r.RepeatedBytes
 }
 
 // DroppableBytes is what the kernel can drop: the resident pages of files on disk
 // that the process has not changed.
 func (f *Footprint) DroppableBytes() (n int64) {
 	for _, r := range f.Rows {
-		n += max(0, r.ResidentBytes+r.SwapBytes-r.KeptBytes())
+		n += max(0, r.ResidentBytes+r.SwapBytes-r.RepeatedBytes-r.KeptBytes())
+	}
+	return n
+}
+
+// RepeatedBytes is how much of Rss is counted again; see Row.
+func (f *Footprint) RepeatedBytes() (n int64) {
+	for _, r := range f.Rows {
+		n += r.RepeatedBytes
 	}
 	return n
 }

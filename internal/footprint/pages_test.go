@@ -40,6 +40,9 @@ func TestGently(t *testing.T) {
 					if d := r.ResidentBytes - want.ResidentBytes; max(d, -d) > tolerance(want.ResidentBytes) {
 						t.Errorf("%s: %s has %d bytes, %d otherwise", kind, r.Owner, r.ResidentBytes, want.ResidentBytes)
 					}
+					if d := r.RepeatedBytes - want.RepeatedBytes; max(d, -d) > tolerance(want.RepeatedBytes) {
+						t.Errorf("%s: %s has %d bytes counted again, %d otherwise", kind, r.Owner, r.RepeatedBytes, want.RepeatedBytes)
+					}
 					if d := r.AnonymousBytes - want.AnonymousBytes; series.Full && max(d, -d) > tolerance(want.AnonymousBytes) {
 						t.Errorf("%s: %s has %d anonymous bytes, %d otherwise", kind, r.Owner, r.AnonymousBytes, want.AnonymousBytes)
 					}

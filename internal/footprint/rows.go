@@ -82,8 +82,8 @@ func sortChildren(c []Child) {
 // ownerTally is the tally of a row.
 type ownerTally struct {
 	tally
-	anonymous, shared, swap, huge, hugetlb int64
-	byHow                                  map[How]int64
+	anonymous, shared, swap, huge, hugetlb, repeated int64
+	byHow                                            map[How]int64
 }
 
 // pages is what is known of the pages of a segment beside their number.
@@ -146,6 +146,9 @@ func (s *scan) footprint(segs []segment) *Footprint {
 	}
 	for _, i := range largestOfMapping(segs, counts) {
 		tallies[segs[i].owner].hugetlb += segs[i].vma.Hugetlb
+	}
+	for o, n := range s.repeated(segs) {
+		tallies[o].repeated = n
 	}
 	tallies[Unattributed].resident += outside
 	f := &Footprint{
@@ -248,7 +251,7 @@ func largestOfMapping(segs []segment, counts []int64) []int {
 func (t *ownerTally) row(o Owner) Row {
 	r := Row{
 		Owner: o, ResidentBytes: t.resident, How: t.how(o),
-		AnonymousBytes: t.anonymous, SharedMemoryBytes: max(0, t.shared), SwapBytes: t.swap, HugeBytes: t.huge, HugetlbBytes: t.hugetlb,
+		AnonymousBytes: t.anonymous, SharedMemoryBytes: max(0, t.shared), SwapBytes: t.swap, HugeBytes: t.huge, HugetlbBytes: t.hugetlb, RepeatedBytes: t.repeated,
 		Children: t.children(promises[o]),
 	}
 	if promises[o] {

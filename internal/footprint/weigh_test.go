@@ -60,6 +60,10 @@ func checkSum(t *testing.T, f *footprint.Footprint) {
 	if sum != f.RSSBytes {
 		t.Errorf("rows add up to %d, Rss is %d", sum, f.RSSBytes)
 	}
+	// Pss has each page once or, where other processes map it, in part.
+	if once := f.RSSBytes - f.RepeatedBytes(); once < f.PSSBytes-1<<20 {
+		t.Errorf("%d of %d bytes are counted again, and Pss is %d", f.RepeatedBytes(), f.RSSBytes, f.PSSBytes)
+	}
 }
 
 // checkIDs checks that each part has an id of its own among its neighbours, and

@@ -56,16 +56,8 @@ func note(text string) document.Paragraph {
 func footprintTable(f *footprint.Footprint) document.Table {
 	t := document.Table{Columns: document.Columns("MiB", ">resident", ">committed", ">reserved", "known by")}
 	for _, r := range byResident(f.Rows) {
-		how := string(r.How)
-		if r.Owner == footprint.Unattributed {
-			how = ""
-		}
-		if remark := remark(f, r); how == "" {
-			how = remark
-		} else if remark != "" {
-			how += " · " + remark
-		}
-		t.Row(document.Cells(OwnerName(r.Owner), inMiB(r.ResidentBytes), promised(r.CommittedBytes), promised(r.ReservedBytes), how)...)
+		known := knownBy(r, cmp.Or(again(r, inMiB), remark(f, r)))
+		t.Row(document.Cells(OwnerName(r.Owner), inMiB(r.ResidentBytes), promised(r.CommittedBytes), promised(r.ReservedBytes), known)...)
 		t.Rows = append(t.Rows, partRows(f, r)...)
 	}
 	t.Rows = append(t.Rows, document.Row{Cells: document.Cells("= Rss", inMiB(f.RSSBytes)), Total: true})
@@ -194,6 +186,28 @@ func remark(f *footprint.Footprint, r footprint.Row) string {
 		return fmt.Sprintf("%.2f %%", 100*float64(r.ResidentBytes)/float64(max(f.RSSBytes, 1)))
 	}
 	return ""
+}
+
+// leastAgain is what is worth a word: parts of a library may meet in a page.
+const leastAgain = MiB
+
+// again is what of a row Rss counts more than once.
+func again(r footprint.Row, size func(bytes int64) string) string {
+	if r.RepeatedBytes < leastAgain {
+		return ""
+	}
+	return size(r.RepeatedBytes) + " repeated"
+}
+
+// knownBy is how a row is known, and a remark, where there is one.
+func knownBy(r footprint.Row, remark string) string {
+	switch {
+	case r.Owner == footprint.Unattributed:
+		return remark
+	case remark == "":
+		return string(r.How)
+	}
+	return string(r.How) + " · " + remark
 }
 
 // addLimit says what the memory limit sees.

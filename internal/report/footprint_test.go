@@ -27,7 +27,7 @@ func example() *footprint.Footprint {
 			{Owner: footprint.CDS, ResidentBytes: *size(43.9), CommittedBytes: size(43.9), ReservedBytes: size(128), How: footprint.Exact, AnonymousBytes: *size(38.1)},
 			{Owner: footprint.Malloc, ResidentBytes: *size(84.1), How: footprint.Layout, Arenas: 9,
 				Children: []footprint.Child{{Name: "arenas", ResidentBytes: *size(60)}, {Name: "free, kept by glibc", ResidentBytes: *size(15.4)}}},
-			{Owner: footprint.MappedFiles, ResidentBytes: *size(23.6), How: footprint.Exact,
+			{Owner: footprint.MappedFiles, ResidentBytes: *size(23.6), How: footprint.Exact, RepeatedBytes: *size(2.5),
 				Children: []footprint.Child{{Name: "libjvm.so", ResidentBytes: *size(14.6)}, {Name: "app.jar", ResidentBytes: 5}}},
 			{Owner: footprint.Unattributed, ResidentBytes: *size(0.3), How: footprint.Heuristic},
 		},

@@ -284,7 +284,7 @@ func (s *sampler) unpaid() int64 {
 	if s.peak == nil {
 		return 0
 	}
-	return max(0, s.peak.RSSBytes-s.peakMap)
+	return max(0, s.peak.RSSBytes-s.peak.RepeatedBytes()-s.peakMap)
 }
 
 // mappedFiles is what the kernel could drop of the peak footprint, and the group

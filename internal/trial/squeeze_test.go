@@ -55,18 +55,18 @@ func TestNoSqueeze(t *testing.T) {
 	}
 }
 
-// What a start needs of files is what is mapped as it is in the file, less what
+// What a start needs of files is what is mapped as it is in the file, once, less what
 // other groups pay for.
 func TestMappedFiles(t *testing.T) {
-	const libraries, private, archive, heap = 20 << 20, 1 << 20, 12 << 20, 30 << 20
+	const libraries, private, again, archive, heap = 20 << 20, 1 << 20, 4 << 20, 12 << 20, 30 << 20
 	s := &sampler{peak: &footprint.Footprint{RSSBytes: libraries + archive + heap, Rows: []footprint.Row{
-		{Owner: footprint.MappedFiles, ResidentBytes: libraries, AnonymousBytes: private},
+		{Owner: footprint.MappedFiles, ResidentBytes: libraries, AnonymousBytes: private, RepeatedBytes: again},
 		{Owner: footprint.CDS, ResidentBytes: archive, AnonymousBytes: archive},
 		{Owner: footprint.JavaHeap, ResidentBytes: heap},
 	}}}
-	s.peakMap = s.peak.RSSBytes - 3<<20
-	if got, want := s.mappedFiles(), int64(libraries-private-3<<20); got != want {
-		t.Errorf("%d, want %d", got, want)
+	s.peakMap = s.peak.RSSBytes - again - 3<<20
+	if got, want := s.mappedFiles(), int64(libraries-private-again-3<<20); got != want || s.unpaid() != 3<<20 {
+		t.Errorf("%d, want %d, and others pay for %d", got, want, s.unpaid())
 	}
 	if got := new(sampler).mappedFiles(); got != 0 {
 		t.Errorf("%d without a footprint", got)
