@@ -43,7 +43,7 @@ func hostileMappings(b []byte) []linux.VMA {
 		}
 		v := linux.VMA{Start: at, End: at + size, Perms: perms[int(b[4])%len(perms)], Path: names[int(b[4]>>3)%len(names)]}
 		if v.Path != "" && v.Path[0] == '/' {
-			v.Inode = 7
+			v.Inode, v.Offset = 7, uint64(b[1])<<(b[0]%64)
 		}
 		v.RSS = int64(size)
 		out = append(out, v)
@@ -96,6 +96,9 @@ func checkRows(t *testing.T, f *Footprint, want int64) {
 	var sum int64
 	for _, r := range f.Rows {
 		sum += r.ResidentBytes
+		if r.RepeatedBytes < 0 || r.RepeatedBytes > r.ResidentBytes {
+			t.Fatalf("%s: of %d bytes %d are repeated", r.Owner, r.ResidentBytes, r.RepeatedBytes)
+		}
 	}
 	if sum != f.RSSBytes || sum != want {
 		t.Fatalf("rows add up to %d, Rss is %d, %d bytes are resident", sum, f.RSSBytes, want)

@@ -71,8 +71,10 @@ func (s *scan) pagesOf(segs []*segment) []filePages {
 			if r.Start >= g.end {
 				break
 			}
-			start, end := max(r.Start, g.start), min(r.End, g.end)
-			out = append(out, filePages{g.offset() + start - g.start, g.offset() + end - g.start, g.owner})
+			p := filePages{g.offset() + max(r.Start, g.start) - g.start, g.offset() + min(r.End, g.end) - g.start, g.owner}
+			if p.start < p.end { // else it reaches beyond what an offset can be
+				out = append(out, p)
+			}
 		}
 	}
 	return out
