@@ -176,7 +176,7 @@ func (o *fitOptions) addFlags(f *pflag.FlagSet) {
 	f.DurationVar(&o.duration, "duration", 10*time.Second, "measured load; in a closed loop as many requests in each later trial as in the first")
 	f.Int64Var(&o.requests, "requests", 0, "measure this many requests from readiness on instead, without --warmup, for at most --duration (then 10m where it is not given)")
 	f.StringVar(&o.slo, "slo", "", "what must hold (default '"+trial.DefaultSLO+"'; without load '"+trial.DefaultStartSLO+"'; of a job '"+trial.DefaultJobSLO+"')")
-	f.StringVar(&o.ample, "ample", "", "memory of the baseline, such as 2g (default: half of what is available, at most 2g)")
+	f.StringVar(&o.ample, "ample", "", "memory of the baseline, such as 2g (default: half of what is available, at most 2g, or the heap that you have sized and 1g)")
 	f.IntVar(&o.baselines, "baselines", fit.DefaultBaselines, "runs of the baseline")
 	f.IntVar(&o.confirmations, "confirmations", fit.DefaultConfirmations, "fresh runs that must pass at the recommended limit")
 	f.BoolVar(&o.job, "job", false, "the application is a job: it runs to its end, within --ready-timeout (default 1h), and its time is the measure")
@@ -336,7 +336,7 @@ func fitConfig(ctx context.Context, args []string, o fitOptions, stderr io.Write
 	if err != nil {
 		return c, err
 	}
-	if c.AmpleBytes, err = ampleBytes(ctx, ample, c.Runner); err != nil {
+	if c.AmpleBytes, err = ampleBytes(ctx, ample, c.Given, c.Runner); err != nil {
 		return c, usageError(err)
 	}
 	return c, nil

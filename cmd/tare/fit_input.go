@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"tare.dev/tare/internal/fit"
+	"tare.dev/tare/internal/jvmopts"
 	"tare.dev/tare/internal/load"
 	"tare.dev/tare/internal/report"
 	"tare.dev/tare/internal/runner"
@@ -227,6 +228,7 @@ func (o fitOptions) checkJob() error {
 
 const (
 	maxDefaultAmple = 2 << 30
+	besideHeap      = 1 << 30
 	minAmple        = 16 * report.MiB
 )
 
@@ -245,9 +247,10 @@ func parseAmple(s string) (int64, error) {
 	return (n + report.MiB - 1) / report.MiB * report.MiB, nil
 }
 
-// ampleBytes is what --ample gives, or half of what is available where the trials run,
-// and at most 2 GiB: the JVM sizes itself by what it sees, and would take more of more.
-func ampleBytes(ctx context.Context, given int64, h runner.Host) (int64, error) {
+// ampleBytes is what --ample gives, or half of what is available where the trials run, and at
+// most 2 GiB: the JVM sizes itself by what it sees, and would take more of more. A heap that the
+// user has sized, it does not: there is room for that, and for besideHeap.
+func ampleBytes(ctx context.Context, given int64, options jvmopts.Options, h runner.Host) (int64, error) {
 	available, err := h.Available(ctx)
 	if err != nil {
 		return 0, err
@@ -255,7 +258,11 @@ func ampleBytes(ctx context.Context, given int64, h runner.Host) (int64, error) 
 	if given > available {
 		return 0, fmt.Errorf("--ample %s: only %s are available where the trials run", report.Limit(given), report.Limit(available))
 	}
-	half := min(maxDefaultAmple, available/2) / report.MiB * report.MiB
+	most := int64(maxDefaultAmple)
+	if _, _, sized := options.Value("MaxHeapSize"); sized {
+		most = max(most, min(options.MaxHeap(most), available)+besideHeap)
+	}
+	half := min(most, available/2) / report.MiB * report.MiB
 	if given == 0 && half < minAmple {
 		return 0, fmt.Errorf("only %s of memory are available: free some, or give --ample", report.Limit(available))
 	}

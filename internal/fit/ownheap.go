@@ -41,7 +41,7 @@ func (s *Search) ownHeapWarning() string {
 	_, by, _ := s.Facts.Given.Value("MaxHeapSize")
 	if s.ownHeap() == 0 {
 		return fmt.Sprintf("the heap may become %d MiB by %s, more than --ample leaves room for: the limit holds only for a heap as full as runs had it. "+
-			"Set a smaller one, or none, and fit again", s.Facts.Given.MaxHeap(s.AmpleBytes)/mib, by)
+			"Give more, or set a smaller heap, or none, and fit again", s.Facts.Given.MaxHeap(s.AmpleBytes)/mib, by)
 	}
 	untouched := s.beyondOwn()
 	if float64(untouched) < ownHeapTold*float64(s.found.LimitBytes) {
