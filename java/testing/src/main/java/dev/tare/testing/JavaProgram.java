@@ -138,6 +138,8 @@ public final class JavaProgram implements AutoCloseable {
 
     @Override
     public void close() {
+        // What it has started would stay when it is killed.
+        process.descendants().forEach(ProcessHandle::destroyForcibly);
         process.destroyForcibly().onExit().join();
     }
 }
