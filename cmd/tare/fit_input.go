@@ -259,12 +259,12 @@ func ampleBytes(ctx context.Context, given int64, options jvmopts.Options, h run
 		return 0, fmt.Errorf("--ample %s: only %s are available where the trials run", report.Limit(given), report.Limit(available))
 	}
 	most := int64(maxDefaultAmple)
-	if _, _, sized := options.Value("MaxHeapSize"); sized {
+	if options.FixesHeap() {
 		most = max(most, min(options.MaxHeap(most), available)+besideHeap)
 	}
-	half := min(most, available/2) / report.MiB * report.MiB
-	if given == 0 && half < minAmple {
+	usual := min(most, available/2) / report.MiB * report.MiB
+	if given == 0 && usual < minAmple {
 		return 0, fmt.Errorf("only %s of memory are available: free some, or give --ample", report.Limit(available))
 	}
-	return cmp.Or(given, half), nil
+	return cmp.Or(given, usual), nil
 }

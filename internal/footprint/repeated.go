@@ -49,7 +49,7 @@ func (g *segment) offset() uint64 { return g.vma.Offset + g.start - g.vma.Start 
 
 // overlap says that segments of one file have parts of it in common. It sorts them.
 func overlap(segs []*segment) bool {
-	slices.SortFunc(segs, func(a, b *segment) int { return cmp.Compare(a.offset(), b.offset()) })
+	slices.SortStableFunc(segs, func(a, b *segment) int { return cmp.Compare(a.offset(), b.offset()) })
 	for i, g := range segs[1:] {
 		if before := segs[i]; before.offset()+uint64(before.size()) > g.offset() {
 			return true
@@ -82,7 +82,7 @@ func (s *scan) pagesOf(segs []*segment) []filePages {
 
 // addRepeated adds, to the owner of the later ones, pages that are there before.
 func addRepeated(to map[Owner]int64, pages []filePages) {
-	slices.SortFunc(pages, func(a, b filePages) int { return cmp.Compare(a.start, b.start) })
+	slices.SortStableFunc(pages, func(a, b filePages) int { return cmp.Compare(a.start, b.start) })
 	reached := uint64(0)
 	for _, p := range pages {
 		if p.start < reached {

@@ -161,7 +161,7 @@ func peakTable(f *footprint.Footprint) *document.Table {
 	t := document.Table{Columns: document.Columns("", ">", "")}
 	for _, row := range byResident(f.Rows) {
 		if row.ResidentBytes > 0 {
-			t.Row(document.Cells(OwnerName(row.Owner), Size(row.ResidentBytes), knownBy(row, again(row, Size)))...)
+			t.Row(document.Cells(OwnerName(row.Owner), Size(row.ResidentBytes), knownBy(row, repeated(row, Size)))...)
 		}
 	}
 	t.Rows = append(t.Rows, document.Row{Cells: document.Cells("= Rss", Size(f.RSSBytes)), Total: true})

@@ -56,7 +56,7 @@ func note(text string) document.Paragraph {
 func footprintTable(f *footprint.Footprint) document.Table {
 	t := document.Table{Columns: document.Columns("MiB", ">resident", ">committed", ">reserved", "known by")}
 	for _, r := range byResident(f.Rows) {
-		known := knownBy(r, cmp.Or(again(r, inMiB), remark(f, r)))
+		known := knownBy(r, cmp.Or(repeated(r, inMiB), remark(f, r)))
 		t.Row(document.Cells(OwnerName(r.Owner), inMiB(r.ResidentBytes), promised(r.CommittedBytes), promised(r.ReservedBytes), known)...)
 		t.Rows = append(t.Rows, partRows(f, r)...)
 	}
@@ -188,12 +188,12 @@ func remark(f *footprint.Footprint, r footprint.Row) string {
 	return ""
 }
 
-// leastAgain is what is worth a word: parts of a library may meet in a page.
-const leastAgain = MiB
+// leastRepeated is what is worth a word: parts of a library may meet in a page.
+const leastRepeated = MiB
 
-// again is what of a row Rss counts more than once.
-func again(r footprint.Row, size func(bytes int64) string) string {
-	if r.RepeatedBytes < leastAgain {
+// repeated is what of a row Rss counts more than once.
+func repeated(r footprint.Row, size func(bytes int64) string) string {
+	if r.RepeatedBytes < leastRepeated {
 		return ""
 	}
 	return size(r.RepeatedBytes) + " repeated"
