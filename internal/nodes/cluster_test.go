@@ -74,16 +74,12 @@ spec:
 
 	secret := c.Kubectl(t, "get", "secret", nodes.TokenSecret, "-n", namespace, "-o", "jsonpath={.data.token}")
 	install("agent.interval=2s", "agent.features.otherUsers=false")
-	if got := agentArgs(t, c); !strings.Contains(got, "--interval=2s") || strings.Contains(got, "DAC_READ_SEARCH") {
-		t.Errorf("after the upgrade: %s", got)
-	}
+	agentRuns(t, c, "--interval=2s", false)
 	named(t, client)
 	if _, err := c.Helm(t.Context(), root, "rollback", namespace, "1", "-n", namespace, "--wait", "--timeout", "2m"); err != nil {
 		t.Fatal(err)
 	}
-	if got := agentArgs(t, c); !strings.Contains(got, "--interval=1s") || !strings.Contains(got, "DAC_READ_SEARCH") {
-		t.Errorf("after the rollback: %s", got)
-	}
+	agentRuns(t, c, "--interval=1s", true)
 	named(t, client)
 	if got := c.Kubectl(t, "get", "secret", nodes.TokenSecret, "-n", namespace, "-o", "jsonpath={.data.token}"); got != secret || got == "" {
 		t.Error("the upgrade changed the token")
@@ -165,8 +161,16 @@ func named(t *testing.T, client *kubeapi.Client) {
 	})
 }
 
-// agentArgs are the arguments and capabilities of the agent that runs.
-func agentArgs(t *testing.T, c *cluster.Cluster) string {
+// agentRuns waits until the agent runs with an argument, and with or without the right to
+// read other users' files. Helm's --wait is over before it runs: as many of a DaemonSet's
+// pods as maxUnavailable allows, on one node the only one, need not be ready for it.
+func agentRuns(t *testing.T, c *cluster.Cluster, arg string, othersFiles bool) {
 	t.Helper()
-	return c.Kubectl(t, "get", "pods", "-n", namespace, "-l", nodes.AgentLabel, "--field-selector", "status.phase=Running", "-o", "jsonpath={.items[*].spec.containers[0]['args','securityContext']}")
+	polltest.UntilNil(t, func() error {
+		got := c.Kubectl(t, "get", "pods", "-n", namespace, "-l", nodes.AgentLabel, "--field-selector", "status.phase=Running", "-o", "jsonpath={.items[*].spec.containers[0]['args','securityContext']}")
+		if !strings.Contains(got, arg) || strings.Contains(got, "DAC_READ_SEARCH") != othersFiles {
+			return fmt.Errorf("the agent runs with %s", got)
+		}
+		return nil
+	})
 }
