@@ -227,6 +227,47 @@ func (f *Found) SlowRuns() int {
 	return slow
 }
 
+// CostVerdict is what all runs that prove a limit tell of its cost, where single ones were dearer
+// than asked: one run differs from the next by more than an objective leaves.
+type CostVerdict string
+
+const (
+	CostKept    CostVerdict = "as asked"         // its upper bound is
+	CostMissed  CostVerdict = "more than asked"  // its lower bound is
+	CostUnknown CostVerdict = "as asked or more" // neither
+	CostUntold  CostVerdict = ""                 // no run was dearer, or they missed something else too
+)
+
+// CostVerdict judges the runs that were slower than asked together with the others.
+func (f *Found) CostVerdict() CostVerdict {
+	asked := f.askedCost()
+	switch {
+	case asked == 0 || !f.ProofCost.known():
+		return CostUntold
+	case f.ProofCost.CostHigh <= asked:
+		return CostKept
+	case f.ProofCost.CostLow > asked:
+		return CostMissed
+	}
+	return CostUnknown
+}
+
+// askedCost is how many times the baseline's processor time the work may take, where the
+// confirming runs that were slower than asked missed that and nothing else; else 0.
+func (f *Found) askedCost() float64 {
+	asked := 0.0
+	for _, t := range f.Confirmations {
+		if !t.SlowElsewhere {
+			continue
+		}
+		if len(t.Missed) != 1 || t.Missed[0].Metric != trial.Cost || t.Missed[0].Unit != trial.Ratio {
+			return 0
+		}
+		asked = t.Missed[0].Value
+	}
+	return asked
+}
+
 // slowWarning tells of confirming runs that missed the objective on speed, and of what
 // was measured to have taken it.
 func (f *Found) slowWarning() string {
@@ -243,7 +284,7 @@ func (f *Found) slowWarning() string {
 			compiling = max(compiling, r.Compiler.Seconds()/r.Group.Seconds())
 		}
 	}
-	if slow == 0 {
+	if slow == 0 || f.CostVerdict() == CostKept {
 		return ""
 	}
 	text := fmt.Sprintf("%d of %d confirming runs were slower than the objective asks, and not for want of memory: collections took at most %.1f %% of their processor time, "+

@@ -27,6 +27,7 @@ type Ending struct {
 	CostDeviation        float64      `json:",omitempty"`
 	CostFreedom          float64      `json:",omitempty"`
 	AtLimit              RelativeCost `json:",omitzero"`
+	ProofCost            RelativeCost `json:",omitzero"`
 	Long, Half           int          `json:",omitempty"`
 	Took                 time.Duration
 	Archive, TrainOption string
@@ -39,7 +40,7 @@ type Ending struct {
 // recommendation, or nil.
 func NewEnding(r *Result, failure error) Ending {
 	e := Ending{Judged: map[int]Judged{}, Baseline: r.Baseline.Number, AsGiven: r.AsGiven.Number, AsGivenFails: r.AsGivenFails, LimitBytes: r.LimitBytes, Setup: r.Setup, ByVariable: r.ByVariable, Levers: r.Levers, Frontier: r.Frontier,
-		RaisedFrom: r.RaisedFrom, MarginBytes: r.MarginBytes, Need: r.Need, CostDeviation: r.CostDeviation, CostFreedom: r.CostFreedom, AtLimit: r.AtLimit, Took: r.Took, Archive: r.Archive, TrainOption: r.TrainOption, Warnings: r.Warnings}
+		RaisedFrom: r.RaisedFrom, MarginBytes: r.MarginBytes, Need: r.Need, CostDeviation: r.CostDeviation, CostFreedom: r.CostFreedom, AtLimit: r.AtLimit, ProofCost: r.ProofCost, Took: r.Took, Archive: r.Archive, TrainOption: r.TrainOption, Warnings: r.Warnings}
 	for _, t := range r.Trials {
 		if t.Judged != (Judged{}) {
 			e.Judged[t.Number] = t.Judged
@@ -86,7 +87,7 @@ func (e Ending) Result(p Plan, began time.Time, trials []Trial) (*Result, error)
 	}
 	r := &Result{Time: began, Took: e.Took, Config: c, RunnerName: p.Runner, Machine: p.Machine, Archive: e.Archive, TrainOption: e.TrainOption, Warnings: e.Warnings,
 		Found: Found{Baseline: find(e.Baseline), AsGiven: find(e.AsGiven), AsGivenFails: e.AsGivenFails, LimitBytes: e.LimitBytes, Setup: e.Setup, ByVariable: e.ByVariable, Levers: e.Levers, Frontier: e.Frontier, Trials: trials, RaisedFrom: e.RaisedFrom,
-			MarginBytes: e.MarginBytes, Need: e.Need, CostDeviation: e.CostDeviation, CostFreedom: e.CostFreedom, AtLimit: e.AtLimit}}
+			MarginBytes: e.MarginBytes, Need: e.Need, CostDeviation: e.CostDeviation, CostFreedom: e.CostFreedom, AtLimit: e.AtLimit, ProofCost: e.ProofCost}}
 	for _, n := range e.Confirmations {
 		r.Confirmations = append(r.Confirmations, find(n))
 	}

@@ -241,7 +241,7 @@ func TestEndingIsTheResult(t *testing.T) {
 		kept[i].Judged = Judged{}
 	}
 	found.Trials[1].Judged = Judged{SlowElsewhere: true, Pressed: true, LimitCost: 0.3}
-	found.AtLimit = RelativeCost{1.06, 0.98, 1.15}
+	found.AtLimit, found.ProofCost = RelativeCost{1.06, 0.98, 1.15}, RelativeCost{0.9, 0.8, 1}
 	slo, _ := trial.ParseSLO(trial.DefaultSLO)
 	ready, _ := trial.ParseReady("tcp:8080")
 	c := Config{Runner: runnertest.OnlyHost(runner.ThisHost()), Command: jvmopts.Command{Java: "java", Options: []string{"-Xss1m"}, Main: []string{"-jar", "app.jar"}, Args: []string{"x"}}, SLO: slo, Ready: ready}

@@ -59,7 +59,23 @@ func (s *Search) overRoom(setup Setup, runs []Trial) RelativeCost {
 	if !s.fixesHeap(setup) || len(s.costs(setup)) == 0 || s.burnsIdle() {
 		return RelativeCost{}
 	}
-	tight := setup
+	costs, tight := s.nearLimit(setup, runs)
+	return costs.relative(tight, setup)
+}
+
+// overBaseline is the cost of runs of a setup near its limit over that of the baseline.
+func (s *Search) overBaseline(setup Setup, runs []Trial) RelativeCost {
+	if s.burnsIdle() {
+		return RelativeCost{}
+	}
+	costs, tight := s.nearLimit(setup, runs)
+	return costs.relative(tight, Setup{})
+}
+
+// nearLimit are the costs of runs of a setup near its limit beside those of the trials that tell
+// levers, and what stands there for the setup at the limit.
+func (s *Search) nearLimit(setup Setup, runs []Trial) (costs regression, tight Setup) {
+	tight = setup
 	tight.Env = append(slices.Clone(tight.Env), atLimit)
 	points := s.costPoints()
 	for _, t := range runs {
@@ -68,12 +84,12 @@ func (s *Search) overRoom(setup Setup, runs []Trial) RelativeCost {
 			points = append(points, p)
 		}
 	}
-	return regress(points).relative(tight, setup)
+	return regress(points), tight
 }
 
-// priceLimit tells what the recommended limit costs, by the runs that prove it: nothing where
-// they are sure to differ by more from those with room than the pages that they read again can
-// have cost.
+// priceLimit tells what the recommendation costs by the runs that prove it, and what of that is
+// its limit's: nothing where they are sure to differ by more from those with room than the pages
+// that they read again can have cost.
 func (s *Search) priceLimit(context.Context) error {
 	runs := s.found.FreshRuns()
 	cost, most := s.overRoom(s.found.Setup, runs), 0.0
@@ -85,7 +101,7 @@ func (s *Search) priceLimit(context.Context) error {
 	if cost.CostLow*(1-most) > 1 {
 		cost = RelativeCost{}
 	}
-	s.found.AtLimit = cost
+	s.found.AtLimit, s.found.ProofCost = cost, s.overBaseline(s.found.Setup, runs)
 	return nil
 }
 

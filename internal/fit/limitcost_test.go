@@ -97,6 +97,52 @@ func TestPriceLimit(t *testing.T) {
 	}
 }
 
+// Of runs that were dearer than asked, each by itself, all that prove the limit tell together
+// whether it is so, beside what trials differ by.
+func TestCostVerdict(t *testing.T) {
+	small, at := Setup{Options: []string{"-Xmx52m"}}, costingAt
+	cost := trial.Clause{Metric: trial.Cost, Op: "<=", Value: 1.1, Unit: trial.Ratio}
+	late := trial.Clause{Metric: trial.P99, Op: "<=", Value: 1.5, Unit: trial.Ratio}
+	for _, c := range []struct {
+		name   string
+		setup  Setup
+		costs  []float64 // the baselines cost 10 and 10.2
+		missed []trial.Clause
+		want   CostVerdict
+	}{
+		{"none was dear", small, []float64{10, 10.5, 9.9, 10.2, 10.1}, []trial.Clause{cost}, CostUntold},
+		{"one of five", small, []float64{9.6, 11.3, 9.9, 9.8, 9.7}, []trial.Clause{cost}, CostKept},
+		{"all of them, by much", small, []float64{13.6, 14.3, 14, 13.8, 13.7}, []trial.Clause{cost}, CostMissed},
+		{"as given at its limit, by much", Setup{}, []float64{13.6, 14.3, 14, 13.8, 13.7}, []trial.Clause{cost}, CostMissed},
+		{"some of them, by little", small, []float64{10.6, 11.6, 11.4, 10.5, 11.5}, []trial.Clause{cost}, CostUnknown},
+		{"they missed something else too", small, []float64{13.6, 14.3, 14, 13.8, 13.7}, []trial.Clause{cost, late}, CostUntold},
+	} {
+		trials := []Trial{at(Setup{}, PhaseBaseline, 2048, 10), at(Setup{}, PhaseBaseline, 2048, 10.2), at(small, PhaseLever, 677, 10)}
+		for _, seconds := range c.costs {
+			r := at(c.setup, PhaseConfirm, 204, seconds)
+			if seconds > 11.1 {
+				r.Verdict, r.Passed, r.Missed, r.SlowElsewhere = trial.TooSlow, false, c.missed, true
+			}
+			trials = append(trials, r)
+		}
+		s := &Search{found: Found{Baseline: trials[0], Trials: trials, Confirmations: trials[3:], LimitBytes: 204 * mib, Setup: c.setup}}
+		if err := s.priceLimit(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		p := s.found.ProofCost
+		if got := s.found.CostVerdict(); got != c.want {
+			t.Errorf("%s: %q by %+v, want %q", c.name, got, p, c.want)
+		}
+		if warned := s.found.slowWarning() != ""; warned != (s.found.SlowRuns() > 0 && c.want != CostKept) {
+			t.Errorf("%s: warned: %v", c.name, warned)
+		}
+		s.found.Baseline.Result.IdleCPUs = new(0.9) // processor time tells nothing of one that spins
+		if err := s.priceLimit(t.Context()); err != nil || s.found.ProofCost.known() {
+			t.Errorf("%s: it burns processors when idle: %+v, %v", c.name, s.found.ProofCost, err)
+		}
+	}
+}
+
 // What the options cost is not left to memory.
 func TestLeaves(t *testing.T) {
 	dear, cheap := Setup{Options: []string{"-Xint"}}, Setup{Options: []string{"-Xmx52m"}}

@@ -299,8 +299,8 @@ type Found struct {
 	// where costs were not compared.
 	CostDeviation, CostFreedom float64
 	// AtLimit is the cost of the runs that prove LimitBytes over that of trials with the same
-	// options and room.
-	AtLimit RelativeCost
+	// options and room, and ProofCost that over the baseline.
+	AtLimit, ProofCost RelativeCost
 	// Need is what the recommendation needs; nil where its heap follows the limit.
 	Need *Need
 	// Long is the run of many times the load at LimitBytes or less, Half that with half

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -99,9 +100,13 @@ func answer(r *fit.Result) document.Text {
 		document.Good(fmt.Sprintf("%d of %d fresh runs pass", passed, max(passed, all))))
 	rest := ""
 	if slow := r.SlowRuns(); slow > 0 && slow == passed {
-		rest += ": memory was enough in all of them, but none was as fast as asked, and not for want of memory; a quieter machine can tell whether it is"
+		rest += ": memory was enough in all of them, but none was as fast as asked, and not for want of memory; " + cmp.Or(together(r), "a quieter machine can tell whether it is")
 	} else if slow > 0 {
-		rest += fmt.Sprintf(" (%d of them slower than asked, and not for want of memory)", slow)
+		rest += fmt.Sprintf(" (%d of them slower than asked, and not for want of memory", slow)
+		if all := together(r); all != "" {
+			rest += "; " + all
+		}
+		rest += ")"
 	}
 	if all > passed {
 		rest += fmt.Sprintf(" (%d set aside and made again: others disturbed it, or it missed by little)", all-passed)
@@ -117,6 +122,16 @@ func answer(r *fit.Result) document.Text {
 		rest += " A run failed at " + Limit(r.RaisedFrom) + ", so the limit was raised."
 	}
 	return document.Join(text, document.Plain(rest))
+}
+
+// together is what the runs that prove a limit say as one of the cost that some of them missed; ""
+// is nothing.
+func together(r *fit.Result) string {
+	v, c := r.CostVerdict(), r.ProofCost
+	if v == fit.CostUntold {
+		return ""
+	}
+	return fmt.Sprintf("by all of them the same work takes %.2f times the baseline's processor time (%.2f to %.2f): %s", c.CostRatio, c.CostLow, c.CostHigh, v)
 }
 
 // moreSamples is the number of runs that a report says the savings of.

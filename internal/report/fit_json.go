@@ -64,7 +64,9 @@ type FitJSON struct {
 	Need *needJSON `json:"need,omitempty"`
 	// AtLimit is the cost of the runs that prove the limit over that of trials with the same
 	// options and room, absent where trials do not tell.
-	AtLimit   *costJSON `json:"atLimit,omitempty"`
+	AtLimit *costJSON `json:"atLimit,omitempty"`
+	// ProofCost is the same over the baseline, by all of them.
+	ProofCost *costJSON `json:"proofCost,omitempty"`
 	LongTrial int       `json:"longTrial,omitempty"`
 	HalfTrial int       `json:"halfTrial,omitempty"`
 	// Effects are what levers do by themselves, as far as trials tell.
@@ -289,6 +291,14 @@ type leverJSON struct {
 	Reason     string   `json:"reason"`
 }
 
+// costOf is a cost as JSON, nil where trials do not tell.
+func costOf(c fit.RelativeCost) *costJSON {
+	if c.CostRatio <= 0 {
+		return nil
+	}
+	return (*costJSON)(&c)
+}
+
 // costJSON is a fit.RelativeCost: the processor time of the same work with something over
 // that without.
 type costJSON struct {
@@ -382,10 +392,7 @@ func NewFitJSON(r *fit.Result, failure error) FitJSON {
 	if n := r.Need; n != nil {
 		j.Need = &needJSON{n.MeanBytes, n.BoundBytes, n.HeldBytes, n.CacheBytes, n.TriedBytes, n.GrowthBytes, n.UntouchedBytes, n.Samples, n.Pressed, n.Deviation, n.Freedom, n.Assumed}
 	}
-	if r.AtLimit.CostRatio > 0 {
-		cost := costJSON(r.AtLimit)
-		j.AtLimit = &cost
-	}
+	j.AtLimit, j.ProofCost = costOf(r.AtLimit), costOf(r.ProofCost)
 	if r.Long != nil {
 		j.LongTrial = r.Long.Number
 	}

@@ -102,6 +102,7 @@ func fitResult(t *testing.T) *fit.Result {
 	r.MarginBytes, r.AsGivenFails = 4*MiB, 296*MiB
 	r.Need = &fit.Need{MeanBytes: 159 * MiB, BoundBytes: 170 * MiB, HeldBytes: 131 * MiB, CacheBytes: 27 * MiB, TriedBytes: -1 * MiB, GrowthBytes: 2 * MiB, Samples: 6, Pressed: true, Deviation: 0.019, Freedom: 20, Assumed: 13}
 	r.AtLimit = fit.RelativeCost{CostRatio: 1.06, CostLow: 0.97, CostHigh: 1.15}
+	r.ProofCost = fit.RelativeCost{CostRatio: 1.01, CostLow: 0.95, CostHigh: 1.07}
 	long, half := run(fit.PhaseLong, "", full, 170, trial.Passed, 181, 820*time.Millisecond), run(fit.PhaseHalf, "", full, 170, trial.TooSlow, 77, 2*time.Second)
 	r.Trials, r.Long, r.Half = append(r.Trials, long, half), &long, &half
 	lever := func(id string) fit.Lever {
@@ -168,6 +169,38 @@ func TestFitSaysHowFarTheLimitAsGivenIsKnown(t *testing.T) {
 			if w := lipgloss.Width(strings.TrimRight(line, "\n")); strings.Contains(line, c.change) && w > document.Width {
 				t.Errorf("%d columns: %s", w, line)
 			}
+		}
+	}
+}
+
+// The sentence that the user came for says of runs that were slower than asked what all of them
+// tell together.
+func TestFitOfSlowRuns(t *testing.T) {
+	says := func(slow int, missed trial.Metric, c fit.RelativeCost) string {
+		r := fitResult(t)
+		r.ProofCost, r.FailBelow, r.RaisedFrom = c, nil, 0
+		for i := range slow {
+			r.Confirmations[i].SlowElsewhere = true
+			r.Confirmations[i].Missed = []trial.Clause{{Metric: missed, Op: "<=", Value: 1.1, Unit: trial.Ratio}}
+		}
+		return answer(r).String()
+	}
+	for _, c := range []struct {
+		slow      int
+		missed    trial.Metric
+		low, high float64
+		want      string
+	}{
+		{0, trial.Cost, 1, 1.2, "3 of 3 fresh runs pass."},
+		{2, trial.P99, 1, 1.2, "3 of 3 fresh runs pass (2 of them slower than asked, and not for want of memory)."},
+		{3, trial.P99, 1, 1.2, "and not for want of memory; a quieter machine can tell whether it is."},
+		{2, trial.Cost, 1, 1.2, "(2 of them slower than asked, and not for want of memory; by all of them the same work takes 1.10 times the baseline's processor time (1.00 to 1.20): as asked or more)."},
+		{3, trial.Cost, 1.15, 1.25, "but none was as fast as asked, and not for want of memory; by all of them the same work takes 1.20 times the baseline's processor time (1.15 to 1.25): more than asked."},
+		{1, trial.Cost, 1, 1.1, "(1 of them slower than asked, and not for want of memory; by all of them the same work takes 1.05 times the baseline's processor time (1.00 to 1.10): as asked)."},
+	} {
+		got := says(c.slow, c.missed, fit.RelativeCost{CostRatio: (c.low + c.high) / 2, CostLow: c.low, CostHigh: c.high})
+		if !strings.Contains(got, c.want) {
+			t.Errorf("%d slow by %s, %g to %g: %s", c.slow, c.missed, c.low, c.high, got)
 		}
 	}
 }
