@@ -313,13 +313,16 @@ func (s *Search) passedByLuck(t Trial) bool {
 // blameless says that a trial which was too slow was not so for its levers.
 func (s *Search) blameless(t Trial) bool { return s.noDearer(t) || s.collectionsBear(t) }
 
-// collectionsBear says that a trial keeps the objective by what the same work costs at the best
-// point and by what collections and reclaim took of the trial, where all in which it differs from
-// that point costs nothing else: sizes of the heap, and levers that take no processor time. That
-// its work cost more is then the machine's doing, unless it is sure that it did. Whether threads
-// waited is told elsewhere (answersLate).
-func (s *Search) collectionsBear(t Trial) bool {
-	if s.Spare <= 0 || t.AskedShare <= 0 || s.waits(t.Setup) && !s.tellsWaiting(t) || s.surelyDear(t) || !s.differFreely(t.Setup, s.best.setup) {
+// collectionsBear says that a trial keeps the objective by its causes. That its work cost more is
+// then the machine's doing, unless it is sure that it did. Whether threads waited is told elsewhere
+// (answersLate).
+func (s *Search) collectionsBear(t Trial) bool { return s.causesBear(t) && !s.surelyDear(t) }
+
+// causesBear says that a trial keeps the objective by what the same work costs at the best point
+// and by what collections and reclaim took of the trial, where all in which it differs from that
+// point costs nothing else: sizes of the heap, and levers that take no processor time.
+func (s *Search) causesBear(t Trial) bool {
+	if s.Spare <= 0 || t.AskedShare <= 0 || s.waits(t.Setup) && !s.tellsWaiting(t) || !s.differFreely(t.Setup, s.best.setup) {
 		return false
 	}
 	ratio, known := s.costRatio(s.best.setup, Setup{})
@@ -341,13 +344,14 @@ func (s *Search) differFreely(one, other Setup) bool {
 
 // costUntold says that a trial of levers was too slow, that memory was not the reason, and
 // that it is not known whether they were: what the work cost may or may not be within the
-// objective, or less of it was done than in the baseline.
+// objective, or is more and nothing that was measured can have made it so, or less of it was done
+// than in the baseline.
 func (s *Search) costUntold(t Trial) bool {
 	if !s.worthAgain(t) || !s.workTells(t) {
 		return false
 	}
 	c := s.leverCost(t)
-	return !c.known() || c.CostLow <= 1/t.AskedShare && c.CostHigh > 1/t.AskedShare
+	return !c.known() || c.CostHigh > 1/t.AskedShare && (c.CostLow <= 1/t.AskedShare || s.causesBear(t))
 }
 
 // worthAgain says that a trial of levers was too slow and nothing else, and may be made once
