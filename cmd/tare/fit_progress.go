@@ -135,12 +135,13 @@ func (p *progress) ended(e fit.Event) string {
 	if o.Measured.Start > 0 {
 		text += ", ready in " + report.Duration(o.Measured.Start)
 	}
-	if o.SlowElsewhere {
+	switch {
+	case o.Pressed && (o.Passed || o.SlowElsewhere):
+		text += " (waits for memory)"
+	case o.SlowElsewhere:
 		text += " (not for want of memory)"
-	} else if !o.Passed && o.Narrow {
+	case !o.Passed && o.Narrow:
 		text += " (narrowly)"
-	} else if o.Passed && o.Pressed {
-		text += " (but waits for memory)"
 	}
 	return text
 }

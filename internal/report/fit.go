@@ -269,9 +269,10 @@ func memoryChange(r *fit.Result) string {
 
 // failure says in words why a limit was not enough in a trial.
 func failure(t fit.Trial) string {
-	switch t.Verdict {
-	case trial.Passed:
+	if t.Pressed && (t.Passed || t.SlowElsewhere) {
 		return fmt.Sprintf("it waits for reclaimed memory for %.0f %% of the time", 100*t.Result.ReclaimShare)
+	}
+	switch t.Verdict {
 	case trial.OOMKilled:
 		return "the kernel kills it"
 	case trial.OutOfMemory:

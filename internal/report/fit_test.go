@@ -205,6 +205,29 @@ func TestFitOfSlowRuns(t *testing.T) {
 	}
 }
 
+// A run that waited for memory is said to do so, whether it passed or was too slow for another
+// reason too.
+func TestPressedTrials(t *testing.T) {
+	for _, c := range []struct {
+		verdict           trial.Verdict
+		elsewhere         bool
+		pressed           bool
+		shown, atTheLimit string
+	}{
+		{trial.Passed, false, true, "pressed", "it waits for reclaimed memory for 5 % of the time"},
+		{trial.TooSlow, true, true, "pressed", "it waits for reclaimed memory for 5 % of the time"},
+		{trial.TooSlow, true, false, "slow elsewhere", "it is too slow"},
+		{trial.TooSlow, false, true, "too-slow", "it is too slow"},
+		{trial.Stalled, false, true, "stalled", "it waits for reclaimed memory most of the time"},
+	} {
+		tr := fit.Trial{Outcome: fit.Outcome{Passed: c.verdict == trial.Passed, Verdict: c.verdict, Result: &trial.Result{ReclaimShare: 0.049}}}
+		tr.SlowElsewhere, tr.Pressed = c.elsewhere, c.pressed
+		if shown, says := verdict(tr).String(), failure(tr); shown != c.shown || says != c.atTheLimit {
+			t.Errorf("%+v: %s, %s", c, shown, says)
+		}
+	}
+}
+
 // What is to be pasted must be one command with the words that were measured.
 func TestFitCommandsPaste(t *testing.T) {
 	r := fitResult(t)
