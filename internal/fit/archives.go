@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -51,12 +52,27 @@ func (t *trier) Train(ctx context.Context, s Setup, option string) (string, erro
 	}
 	made, err := t.config.Runner.File(ctx, file)
 	if err != nil || made.Bytes == 0 {
-		return "", fmt.Errorf("%w: the training run was %s, %s", ErrNoArchive, r.Verdict, trial.ExitText(r.Exit))
+		return "", fmt.Errorf("%w: %s", ErrNoArchive, whyNoArchive(r))
 	}
 	if err := t.config.Runner.Flush(ctx, file); err != nil {
 		return "", fmt.Errorf("class archive: %w", err)
 	}
 	return t.config.inside(file), nil
+}
+
+// archiveError is a line of the JVM's log (JEP 158) that says why it writes no class archive.
+var archiveError = regexp.MustCompile(`\]\[error *\]\[(?:cds|aot)[a-z,]* *\] *(.+)`)
+
+// whyNoArchive says how a training run ended that left no archive and, where it did, what the JVM
+// said last of that.
+func whyNoArchive(r *trial.Result) string {
+	text := fmt.Sprintf("the training run was %s, %s", r.Verdict, trial.ExitText(r.Exit))
+	for _, line := range slices.Backward(r.Log) {
+		if m := archiveError.FindStringSubmatch(line); m != nil {
+			return text + fmt.Sprintf(": %.200s", m[1])
+		}
+	}
+	return text
 }
 
 // Extract takes the application's jar apart, in the folder of archives.
