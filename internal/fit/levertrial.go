@@ -18,6 +18,9 @@ func (s *Search) tryLevers(ctx context.Context, added []LeverResult) (Trial, err
 	for _, r := range added {
 		a.Setup = a.Setup.plus(r.Setup)
 	}
+	if t, told := s.toldDear(a.Setup); told {
+		return t, nil
+	}
 	t, err := s.withoutChance(ctx, a)
 	if err != nil {
 		return t, err
@@ -29,6 +32,18 @@ func (s *Search) tryLevers(ctx context.Context, added []LeverResult) (Trial, err
 	added[i].Setup = added[i].Lever.setup(s.largerHeap(t))
 	a.Setup = a.Setup.plus(added[i].Setup)
 	return s.try(ctx, a)
+}
+
+// toldDear is the last trial of a setup which was too slow for its levers alone, and of which a
+// second one, or a baseline beside it, told what they cost: a third one would tell nothing but
+// its own luck. Levers that are left of such a bundle are one when the rest of it was kept.
+func (s *Search) toldDear(setup Setup) (Trial, bool) {
+	for _, t := range slices.Backward(s.found.Trials) {
+		if t.Phase == PhaseLever && t.Setup.Same(setup) && t.SlowElsewhere && (t.Repeat > 0 || s.hasBeside(t)) {
+			return t, true
+		}
+	}
+	return Trial{}, false
 }
 
 // hopeless says that a setup that was too slow would be so with any heap.

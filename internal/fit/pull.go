@@ -393,8 +393,8 @@ func (s *Search) prepare(ctx context.Context, levers []Lever) ([]LeverResult, er
 			v.archive, err = s.Trier.Train(ctx, setup, l.TrainOption)
 		}
 		r := LeverResult{Lever: l, Setup: l.setup(v), BoundBytes: ledger.bound(l)}
-		if sizeIn(r.Setup.Options, directOption) > 0 {
-			r.Lever.Why += "; direct buffers keep the bound that they had"
+		if sizeIn(r.Setup.Options, directOption) > 0 && !strings.HasSuffix(l.Why, keepsDirect) { // it may come from a bundle that failed
+			r.Lever.Why += keepsDirect
 		}
 		switch {
 		case errors.Is(err, ErrNoArchive) || errors.Is(err, ErrNotExtracted):
@@ -409,6 +409,9 @@ func (s *Search) prepare(ctx context.Context, levers []Lever) ([]LeverResult, er
 	}
 	return added, nil
 }
+
+// keepsDirect ends why a lever helps that sizes the heap where it leaves direct buffers their bound.
+const keepsDirect = "; direct buffers keep the bound that they had"
 
 func extract(ctx context.Context, t Trier) (string, error) {
 	if e, ok := t.(Extractor); ok {

@@ -376,3 +376,33 @@ func TestHeapAsSmallAsGiven(t *testing.T) {
 		}
 	}
 }
+
+// A bundle that two trials told to be too dear is not tried a third time by what is left of it.
+func TestToldDear(t *testing.T) {
+	bundle, best := adds("-Xmx52m", "-XX:TieredStopAtLevel=1"), adds("-Xmx52m")
+	slow := func(setup Setup, repeat int) Trial {
+		tr := costing(setup, PhaseLever, 80)
+		tr.Passed, tr.Verdict, tr.AskedShare, tr.SlowElsewhere, tr.Repeat = false, trial.TooSlow, 1/1.1, true, repeat
+		return tr
+	}
+	base, kept := costing(Setup{}, PhaseBaseline, 66), costing(best, PhaseLever, 60)
+	for _, c := range []struct {
+		name   string
+		trials []Trial
+		told   int
+	}{
+		{"two trials", []Trial{base, slow(bundle, 0), slow(bundle, 1), kept}, 3},
+		{"a baseline beside it", []Trial{base, slow(bundle, 0), base, kept}, 2},
+		{"one trial", []Trial{base, slow(bundle, 0), kept}, 0},
+		{"other options", []Trial{base, slow(best, 0), slow(best, 1), kept}, 0},
+		{"memory lacked", []Trial{base, slow(bundle, 0), func() Trial { tr := slow(bundle, 1); tr.SlowElsewhere = false; return tr }(), kept}, 0},
+	} {
+		for i := range c.trials {
+			c.trials[i].Number = i + 1
+		}
+		s := &Search{found: Found{Baseline: base, Trials: c.trials}}
+		if got, told := s.toldDear(bundle); got.Number != c.told || told != (c.told > 0) {
+			t.Errorf("%s: trial %d", c.name, got.Number)
+		}
+	}
+}

@@ -269,7 +269,7 @@ func memoryChange(r *fit.Result) string {
 
 // failure says in words why a limit was not enough in a trial.
 func failure(t fit.Trial) string {
-	if t.Pressed && (t.Passed || t.SlowElsewhere) {
+	if t.Pressed && (t.Passed || t.Verdict == trial.TooSlow) {
 		return fmt.Sprintf("it waits for reclaimed memory for %.0f %% of the time", 100*t.Result.ReclaimShare)
 	}
 	switch t.Verdict {

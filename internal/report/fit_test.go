@@ -217,7 +217,8 @@ func TestPressedTrials(t *testing.T) {
 		{trial.Passed, false, true, "pressed", "it waits for reclaimed memory for 5 % of the time"},
 		{trial.TooSlow, true, true, "pressed", "it waits for reclaimed memory for 5 % of the time"},
 		{trial.TooSlow, true, false, "slow elsewhere", "it is too slow"},
-		{trial.TooSlow, false, true, "too-slow", "it is too slow"},
+		{trial.TooSlow, false, true, "too-slow", "it waits for reclaimed memory for 5 % of the time"},
+		{trial.TooSlow, false, false, "too-slow", "it is too slow"},
 		{trial.Stalled, false, true, "stalled", "it waits for reclaimed memory most of the time"},
 	} {
 		tr := fit.Trial{Outcome: fit.Outcome{Passed: c.verdict == trial.Passed, Verdict: c.verdict, Result: &trial.Result{ReclaimShare: 0.049}}}
