@@ -200,20 +200,20 @@ func (r regression) deviation() (deviation, freedom float64) {
 }
 
 // bounds are the lower and the upper bound of what the same work costs with one setup over
-// what it costs with another, each of one side.
-func (r regression) bounds(with, over Setup) (lower, upper float64, known bool) {
+// what it costs with another, each of one side with a confidence.
+func (r regression) bounds(with, over Setup, confidence float64) (lower, upper float64, known bool) {
 	log, variance, known := r.difference(with, over)
 	if !known {
 		return 0, 0, false
 	}
 	deviation, freedom := r.deviation()
-	off := stats.InvCDF(stats.TDist{V: freedom})(costConfidence) * deviation * math.Sqrt(variance)
+	off := stats.InvCDF(stats.TDist{V: freedom})(confidence) * deviation * math.Sqrt(variance)
 	return math.Exp(log - off), math.Exp(log + off), true
 }
 
 // relative is the ratio of costs that is in the middle of its bounds, and these.
 func (r regression) relative(with, over Setup) RelativeCost {
-	low, high, known := r.bounds(with, over)
+	low, high, known := r.bounds(with, over, costConfidence)
 	if !known {
 		return RelativeCost{}
 	}

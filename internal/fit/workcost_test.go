@@ -212,24 +212,23 @@ func TestCollectionsBear(t *testing.T) {
 			t.Errorf("%s: %v, memory took %.3f", c.name, got, cost)
 		}
 	}
-	// One trial that was sure to be dear, with nothing in it that can have cost so much, does not
-	// speak against levers: a second one does.
+	// A trial that cost more than chance may add, with nothing in it that can have cost so much,
+	// speaks against levers only where it is surer than one of others.
+	free := "-XX:+UseSerialGC -Xmx14m -XX:+UseCompactObjectHeaders"
 	for _, c := range []struct {
-		name  string
-		t     Trial
-		again bool
+		name string
+		t    Trial
+		dear bool
 	}{
-		{"nothing can have cost it", ran(PhaseLever, "-XX:+UseSerialGC -Xmx14m -XX:+UseCompactObjectHeaders", 20*ms, 0.05), true},
-		{"collections did", ran(PhaseLever, "-XX:+UseSerialGC -Xmx9m", 20*ms, 0.4), false},
-		{"C1 did", ran(PhaseLever, "-Xmx14m -XX:TieredStopAtLevel=1", 20*ms, 0.05), false},
+		{"nothing can have cost it", ran(PhaseLever, free, 12500*time.Microsecond, 0.05), false},
+		{"nothing can, but it is twice as much", ran(PhaseLever, free, 20*ms, 0.05), true},
+		{"collections did", ran(PhaseLever, "-XX:+UseSerialGC -Xmx9m", 12500*time.Microsecond, 0.4), true},
+		{"C1 did", ran(PhaseLever, "-Xmx14m -XX:TieredStopAtLevel=1", 12500*time.Microsecond, 0.05), true},
 	} {
 		c.t.Passed, c.t.Verdict, c.t.SlowElsewhere = false, trial.TooSlow, true
 		s := &Search{Spare: 1 - 1/1.1, Levers: Levers, best: point{at: base}, found: Found{Baseline: base, Trials: []Trial{base, base, c.t}}}
-		if !s.surelyDear(c.t) || s.costUntold(c.t) != c.again {
-			t.Errorf("%s: again %v, cost %+v", c.name, !c.again, s.leverCost(c.t))
-		}
-		if c.t.Repeat = 1; s.costUntold(c.t) {
-			t.Errorf("%s: it was made twice", c.name)
+		if got := s.surelyDear(c.t); got != c.dear || s.costUntold(c.t) {
+			t.Errorf("%s: %v, cost %+v", c.name, got, s.leverCost(c.t))
 		}
 	}
 }
