@@ -136,7 +136,7 @@ func (p *progress) ended(e fit.Event) string {
 		text += ", ready in " + report.Duration(o.Measured.Start)
 	}
 	switch {
-	case o.Pressed && (o.Passed || o.SlowElsewhere):
+	case o.OnlyPressed():
 		text += " (waits for memory)"
 	case o.SlowElsewhere:
 		text += " (not for want of memory)"

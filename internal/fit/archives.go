@@ -63,8 +63,8 @@ func (t *trier) Train(ctx context.Context, s Setup, option string) (string, erro
 // archiveError is a line of the JVM's log (JEP 158) that says why it writes no class archive.
 var archiveError = regexp.MustCompile(`\]\[error *\]\[(?:cds|aot)[a-z,]* *\] *(.+)`)
 
-// whyNoArchive says how a training run ended that left no archive and, where it did, what the JVM
-// said last of that.
+// whyNoArchive says how a training run ended that left no archive, and what the JVM said last of
+// the archive if it said anything.
 func whyNoArchive(r *trial.Result) string {
 	text := fmt.Sprintf("the training run was %s, %s", r.Verdict, trial.ExitText(r.Exit))
 	for _, line := range slices.Backward(r.Log) {

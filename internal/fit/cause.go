@@ -17,7 +17,11 @@ const unasked = 0.05
 
 // enough says that the limit was enough: the trial passed, or was slow for another
 // reason than memory.
-func (t Trial) enough() bool { return t.Passed || t.SlowElsewhere }
+func (o Outcome) enough() bool { return o.Passed || o.SlowElsewhere }
+
+// OnlyPressed says that the limit was enough, and that waiting for memory took so much of the
+// trial that a smaller one is of no use.
+func (o Outcome) OnlyPressed() bool { return o.enough() && o.Pressed }
 
 // pressedPart is the part of what waiting for memory may take from which on no smaller limit
 // is tried: the rest is for collections, and for what runs differ by.

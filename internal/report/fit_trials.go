@@ -102,7 +102,7 @@ func bestPassedTable(r *fit.Result) *document.Table {
 
 func verdict(t fit.Trial) document.Text {
 	switch {
-	case t.Pressed && (t.Passed || t.SlowElsewhere):
+	case t.OnlyPressed():
 		return document.Plain("pressed") // the guide explains it
 	case t.Passed:
 		return document.Good(string(t.Verdict))
