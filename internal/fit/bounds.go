@@ -16,6 +16,9 @@ type Ledger struct {
 	LiveBytes, HeapBytes int64
 	// CPUs are the processors that the application may use.
 	CPUs float64
+	// FullHeap says that a limit has room for all of a heap that the user has sized, whatever
+	// is in it.
+	FullHeap bool
 }
 
 // ledgerOf is the ledger of a trial.
@@ -65,7 +68,15 @@ func (l Ledger) heap() int64 {
 
 // heapBeyond is what is resident of the heap beyond a number of live sets.
 func (l Ledger) heapBeyond(lives float64) int64 {
-	return max(0, l.resident(footprint.JavaHeap)-int64(lives*float64(l.LiveBytes)))
+	return l.ofHeap(max(0, l.resident(footprint.JavaHeap)-int64(lives*float64(l.LiveBytes))))
+}
+
+// ofHeap is what a limit needs less for so much less in the heap.
+func (l Ledger) ofHeap(bytes int64) int64 {
+	if l.FullHeap {
+		return 0
+	}
+	return bytes
 }
 
 // freeMalloc is what the C library keeps of freed memory. Where it does not
@@ -111,7 +122,7 @@ func boundTrim(l Ledger) int64 { return l.freeMalloc() }
 func boundRelocation(l Ledger) int64 { return l.archived() }
 
 // boundHeaders: 4 bytes of each object, of which the smallest have 16.
-func boundHeaders(l Ledger) int64 { return share(l.resident(footprint.JavaHeap), 25) }
+func boundHeaders(l Ledger) int64 { return l.ofHeap(share(l.resident(footprint.JavaHeap), 25)) }
 
 // stackBytes is the -Xss that the lever sets.
 const stackBytes = 512 << 10
@@ -155,7 +166,7 @@ func boundPeriodic(l Ledger) int64 {
 
 // boundDedup: 13.5 % of live data are the contents of strings of which there
 // is another one, on the average of many applications (JEP 192).
-func boundDedup(l Ledger) int64 { return share(l.live(), 14) }
+func boundDedup(l Ledger) int64 { return l.ofHeap(share(l.live(), 14)) }
 
 // boundProcessors: a JVM that sees no more processors than it may use is sized
 // for them already.

@@ -16,6 +16,8 @@ type Facts struct {
 	// Flags are those that the JVM was seen to have; nil where none could be
 	// seen.
 	Flags map[string]string
+	// Collector is that of the JVM as given; "" is not known.
+	Collector string
 	// JavaHome is the folder of the runtime that was found before the application ran; "" is
 	// not known.
 	JavaHome string
@@ -77,11 +79,14 @@ func (l Lever) open(f Facts) (left Lever, ok bool, reason string) {
 		return l, false, reason
 	}
 	decides := slices.ContainsFunc(left.Options, func(o string) bool {
-		f := jvmopts.FamiliesOf(o)
-		return strings.HasPrefix(o, "-D") || len(f) > 0 && !slices.Contains(f, jvmopts.OutOfMemory)
+		families := jvmopts.FamiliesOf(o)
+		return strings.HasPrefix(o, "-D") || len(families) > 0 && !slices.Contains(families, jvmopts.OutOfMemory) && !f.hasCollector(o)
 	})
 	return left, decides || l.Own && len(left.Options) > 0 || len(left.Env) > 0 || l.Extract || l.NoHugePages, reason
 }
+
+// hasCollector says that an option chooses the collector that the JVM has as given.
+func (f Facts) hasCollector(option string) bool { return option == "-XX:+Use"+f.Collector+"GC" }
 
 // isFor says that the release has the lever's options, and needs them.
 func (l Lever) isFor(r jvmopts.Release) bool {

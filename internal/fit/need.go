@@ -298,16 +298,20 @@ func (s *Search) corrected(setup Setup, measured, held float64) (center float64,
 
 // longLimit is the limit, as of pressureLine, at which waiting for memory would take all that
 // it may of the worst quarter of a long run, by what it took of that, but no less than what
-// the run held; told is false where it does not tell. What the run held more than others says
+// the run held, and that alone where it hardly waited: then the limit at which it would have may
+// be far below. Told is false where it does not tell. What the run held more than others says
 // less: it may take the place of page cache that was in use at the start alone.
 func (s *Search) longLimit(t Trial, line pressureLine) (limit float64, told bool) {
 	most := MayWait(s.Spare)
 	if most <= 0 || t.Result == nil || t.Result.WorstReclaimShare == nil {
 		return 0, false
 	}
-	share := min(mostPressure, max(leastPressure, *t.Result.WorstReclaimShare))
-	slope := cmp.Or(line.slope, -usualSlope)
-	return max(float64(t.NeededBytes), float64(t.LimitBytes)*math.Pow(share/most, -slope)) + float64(s.untouchedIn(t)), true
+	limit = float64(t.NeededBytes)
+	if share := min(mostPressure, *t.Result.WorstReclaimShare); share >= leastPressure {
+		slope := cmp.Or(line.slope, -usualSlope)
+		limit = max(limit, float64(t.LimitBytes)*math.Pow(share/most, -slope))
+	}
+	return limit + float64(s.untouchedIn(t)), true
 }
 
 const (

@@ -308,6 +308,32 @@ func TestByPressure(t *testing.T) {
 	}
 }
 
+// A long run that did not wait tells no more than what it held: its limit may have room for a heap
+// that the user has sized, and that no run touches.
+func TestLongLimit(t *testing.T) {
+	for _, c := range []struct {
+		name             string
+		limit, held      int64
+		waited           float64
+		over, to, within float64
+	}{
+		{"it did not wait, and has room for a heap", 847, 428, 0, 428, 428, 0},
+		{"it did not wait, near its limit", 100, 90, 0, 90, 90, 0},
+		{"it waited as long as it may", 100, 90, 0.1, 100, 100, 0.001},
+		{"longer than it may", 100, 90, 0.2, 105, 107, 0},
+		{"it waited a little, and held most of its limit", 100, 99, 0.02, 99, 99, 0},
+	} {
+		tr := Trial{Attempt{Phase: PhaseLong, LimitBytes: c.limit * mib}, Outcome{Passed: true, NeededBytes: c.held * mib, Result: &trial.Result{WorstReclaimShare: &c.waited}}}
+		limit, told := (&Search{Spare: 0.1}).longLimit(tr, pressureLine{})
+		if got := limit / mib; !told || got < c.over-c.within || got > c.to+c.within {
+			t.Errorf("%s: %.1f MiB, told %v", c.name, got, told)
+		}
+	}
+	if _, told := (&Search{Spare: 0.1}).longLimit(Trial{Outcome: Outcome{Result: &trial.Result{}}}, pressureLine{}); told {
+		t.Error("one of which the waiting is not known tells")
+	}
+}
+
 // noted keeps what it is asked for, and answers with its outcomes in their order, the last for all
 // that comes after.
 type noted struct {

@@ -64,6 +64,7 @@ func (s *Search) readFrom(b Trial) {
 	if s.Facts.Flags == nil {
 		s.Facts.Flags = weighed.Flags
 	}
+	s.Facts.Collector = weighed.Collector
 	s.Facts.readFrom(b.Result.Program, weighed.JDK)
 	if s.found.ByVariable = s.Facts.Forks; s.Facts.Forks {
 		s.found.OtherJVM = fmt.Sprintf("the command starts another JVM (%s), which has more memory: it was fitted, and options go to both by JAVA_TOOL_OPTIONS", cmp.Or(weighed.Name, "not weighed"))

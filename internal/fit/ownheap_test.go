@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
+	"tare.dev/tare/internal/footprint"
 	"tare.dev/tare/internal/jvmopts"
 )
 
@@ -70,6 +72,37 @@ func TestOwnHeapIsFull(t *testing.T) {
 			if f.FailBelow == nil {
 				t.Errorf("seed %d: no run failed below %d MiB", seed, f.LimitBytes/mib)
 			}
+		}
+	}
+}
+
+// Beside a heap of the user's own, a collector that the JVM has as given changes nothing, and what
+// leaves less in the heap saves no memory: the limit has room for all of it.
+func TestLeversBesideOwnHeap(t *testing.T) {
+	collector := Levers[slices.IndexFunc(Levers, func(l Lever) bool { return l.ID == "collector" })]
+	for _, c := range []struct {
+		args []string
+		has  string
+		open bool
+	}{
+		{[]string{"-Xmx64m", "Main"}, "Serial", false}, {[]string{"-Xmx64m", "Main"}, "G1", true}, {[]string{"-Xmx64m", "Main"}, "", true}, {[]string{"Main"}, "Serial", true},
+	} {
+		given, err := jvmopts.Read(jvmopts.Input{Args: c.args})
+		if err != nil {
+			t.Fatal(err)
+		}
+		left, open, reason := collector.open(Facts{Release: feature(25), Given: given, Collector: c.has})
+		if open != c.open || open && !slices.Contains(left.Options, "-XX:+UseSerialGC") || !open && !strings.HasPrefix(reason, "yours: -Xmx64m") {
+			t.Errorf("%q with %q: open %v, %q, %q", c.args, c.has, open, left.Options, reason)
+		}
+	}
+	l := Ledger{LiveBytes: 10 * mib, Footprint: &footprint.Footprint{Collector: "G1", Rows: []footprint.Row{{Owner: footprint.JavaHeap, ResidentBytes: 100 * mib}}}}
+	for _, bound := range []func(Ledger) int64{boundHeaders, boundRatios, boundPeriodic, boundDedup, boundCollector} {
+		if l.FullHeap = false; bound(l) <= mib {
+			t.Errorf("of a heap that is as full as it was at most %d bytes are saved", bound(l))
+		}
+		if l.FullHeap = true; bound(l) != 0 {
+			t.Errorf("of a heap that counts as full %d bytes are saved", bound(l))
 		}
 	}
 }

@@ -357,6 +357,7 @@ func (s *Search) ledger() Ledger {
 	if l.LiveBytes == 0 {
 		l.LiveBytes = s.live(s.best)
 	}
+	l.FullHeap = s.ownHeap() > 0
 	return l
 }
 

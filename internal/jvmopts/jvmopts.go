@@ -39,10 +39,11 @@ const (
 	LauncherOptions       // JDK_JAVA_OPTIONS
 	Added                 // what Add put before the user's command line
 	CommandLine
+	Starter     // the command line that a program gives the JVM that it starts (Options.Of)
 	JavaOptions // _JAVA_OPTIONS
 )
 
-var placeNames = [...]string{"environment", "flags file", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "added", "command line", "_JAVA_OPTIONS"}
+var placeNames = [...]string{"environment", "flags file", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "added", "command line", "set by what starts the JVM", "_JAVA_OPTIONS"}
 
 func (p Place) String() string { return placeNames[p] }
 
@@ -58,7 +59,7 @@ func (s Source) String() string {
 	switch {
 	case s.File == "":
 		return s.Place.String()
-	case s.Place == FlagsFile || s.Place == CommandLine:
+	case s.Place == FlagsFile || s.Place == CommandLine || s.Place == Starter:
 		return s.File
 	default:
 		return s.File + " (" + s.Place.String() + ")"
@@ -172,7 +173,12 @@ func (o Options) Of(r Release, args []string) Options {
 	in.Release, in.Args = r, args
 	other, _ := Read(in)
 	for i := range other.All {
-		if option := &other.All[i]; option.Source.Place == CommandLine && option.isShare() && !mentions(in.Env, option.Text) {
+		option := &other.All[i]
+		if option.Source.Place != CommandLine {
+			continue
+		}
+		option.Source.Place = Starter
+		if option.isShare() && !mentions(in.Env, option.Text) {
 			option.settles = []Family{Family(option.Sets[0].Flag)}
 		}
 	}

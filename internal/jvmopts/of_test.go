@@ -26,6 +26,9 @@ func TestOptionsOfAScript(t *testing.T) {
 		if got := o.MaxHeap(limit); got != c.heap {
 			t.Errorf("%q: heap of %d MiB, want %d", c.args, got/mib, c.heap/mib)
 		}
+		if _, by, set := o.Value("MaxHeapSize"); set && by.Source.Place == CommandLine {
+			t.Errorf("%q: %v", c.args, by)
+		}
 		for text, open := range c.open {
 			if by, taken := o.Conflict(text); taken == open {
 				t.Errorf("%q beside %q: taken %v (%v)", text, c.args, taken, by)
