@@ -124,7 +124,19 @@ func (e *sqlite) pending(ctx context.Context) (*goose.Provider, bool, error) {
 	return p, version < len(p.ListSources()), nil
 }
 
-func (e *sqlite) migrate(ctx context.Context) error {
+// migrate brings the database to this version's form. Others wait from before the first
+// connection on: where two give a new database its write-ahead log, one is told at once that it
+// is locked, whatever busy_timeout says, for they could wait for each other
+// (https://sqlite.org/c3ref/busy_handler.html).
+func (e *sqlite) migrate(ctx context.Context) (err error) {
+	if e.locks != nil {
+		if err := unix.FcntlFlock(e.locks.Fd(), unix.F_OFD_SETLKW, byteOf(0, unix.F_WRLCK)); err != nil {
+			return fmt.Errorf("lock for the migration: %w", err)
+		}
+		defer func() {
+			err = errors.Join(err, unix.FcntlFlock(e.locks.Fd(), unix.F_OFD_SETLK, byteOf(0, unix.F_UNLCK)))
+		}()
+	}
 	p, pending, err := e.pending(ctx)
 	if err != nil || !pending {
 		return err
@@ -132,11 +144,7 @@ func (e *sqlite) migrate(ctx context.Context) error {
 	if e.locks == nil {
 		return unix.ENOSPC
 	}
-	if err := unix.FcntlFlock(e.locks.Fd(), unix.F_OFD_SETLKW, byteOf(0, unix.F_WRLCK)); err != nil {
-		return fmt.Errorf("lock for the migration: %w", err)
-	}
-	err = sqldb.Migrate(ctx, p)
-	return errors.Join(err, unix.FcntlFlock(e.locks.Fd(), unix.F_OFD_SETLK, byteOf(0, unix.F_UNLCK)))
+	return sqldb.Migrate(ctx, p)
 }
 
 func (e *sqlite) location() string { return e.file }
