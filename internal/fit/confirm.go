@@ -151,7 +151,7 @@ func (s *Search) prove(ctx context.Context, setup Setup, c *confirmation, below 
 	if c.runs = long; err != nil || len(long) > 0 {
 		return err
 	}
-	if more := s.foreseen(setup, below); more > c.limit+tolerance(c.limit, s.fine()) {
+	if more := s.foreseen(setup, below); more > c.limit {
 		s.note("with all runs so far the bound is %d MiB", more/mib)
 		c.limit = more
 		s.planProof(ctx, setup, c.limit)
