@@ -253,6 +253,7 @@ func (s *Search) leverCost(t Trial) RelativeCost {
 }
 
 // surelyDear says that a trial did its work for more processor time than the objective allows.
+// It must be surer of that where nothing that was measured can have made the work so dear.
 func (s *Search) surelyDear(t Trial) bool {
 	if t.AskedShare <= 0 || !s.costsTell(t.Setup, Setup{}) {
 		return false
