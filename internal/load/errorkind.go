@@ -13,8 +13,11 @@ import (
 )
 
 // otherKind counts what has no kind of its own, and what is beyond
-// MaxErrorKinds.
-const otherKind = "other"
+// MaxErrorKinds; timeoutKind is of requests that were not answered in time.
+const (
+	otherKind   = "other"
+	timeoutKind = "timeout"
+)
 
 // errorKind names a failure, for Result.Errors.
 func errorKind(status int, err error) string {
@@ -34,7 +37,7 @@ var errorKinds = []struct {
 	matches func(error) bool
 }{
 	{"cancelled", isOne(context.Canceled)},
-	{"timeout", isTimeout},
+	{timeoutKind, isTimeout},
 	{"connection refused", isOne(syscall.ECONNREFUSED)},
 	{"connection reset", isOne(syscall.ECONNRESET, syscall.EPIPE)},
 	{"truncated answer", isOne(io.ErrUnexpectedEOF)},
@@ -74,7 +77,7 @@ func isTimeout(err error) bool {
 func kindOf(text string) string {
 	lower := strings.ToLower(text)
 	for _, k := range []struct{ part, kind string }{
-		{"timeout", "timeout"}, {"timed out", "timeout"}, {"deadline exceeded", "timeout"}, {"connection refused", "connection refused"},
+		{"timeout", timeoutKind}, {"timed out", timeoutKind}, {"deadline exceeded", timeoutKind}, {"connection refused", "connection refused"},
 		{"connection reset", "connection reset"}, {"broken pipe", "connection reset"}, {"unexpected eof", "truncated answer"},
 		{"connection closed", "connection closed"}, {"eof", "connection closed"}, {"no route to host", "host unreachable"},
 		{"too many open files", "too many open files"}, {"cannot assign requested address", "no free local port"},

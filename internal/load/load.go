@@ -133,6 +133,9 @@ func (r Result) Unanswered() (n int64, measured bool) {
 	return r.Failed + r.Dropped, !r.NoFailures
 }
 
+// AnsweredBadly says that requests failed, and not only for the time that answers took.
+func (r Result) AnsweredBadly() bool { return r.Failed > r.Errors[timeoutKind] }
+
 // Latency holds quantiles of the time to an answer. Those of Run are within
 // 0.1 % and half a microsecond, its Mean and Max are exact.
 type Latency struct {

@@ -33,7 +33,7 @@ type Loader interface {
 	// Measures are what a Result of this loader can tell. Where nothing is
 	// answered it tells less.
 	Measures() Measures
-	// Probe asks once whether what the load needs is there (ErrTarget).
+	// Probe asks what the load needs once, and names what does not answer well (ErrTarget).
 	Probe(ctx context.Context) error
 	// Load puts load for about d and says what came back. Failed requests are
 	// counted, and no error. An error says that the load itself cannot be put
@@ -189,10 +189,14 @@ func (h HTTP) InMoments() bool { return true }
 // Measures are all.
 func (h HTTP) Measures() Measures { return All }
 
-// Probe sends every target once; an answer from 400 on is ErrTarget.
+// Probe sends every target once; an answer from 400 on is ErrTarget, and so is none. One that
+// does not come in time is no error: the load tells that.
 func (h HTTP) Probe(ctx context.Context) error {
 	for _, t := range h.Plan.Targets {
 		status, err := Probe(ctx, t, h.Plan.Timeout)
+		if isTimeout(err) && ctx.Err() == nil {
+			continue
+		}
 		if err != nil {
 			return fmt.Errorf("%w: %w", ErrTarget, err)
 		}

@@ -107,7 +107,7 @@ func (a *answers) addError(text string, n int64) error {
 	}
 	kind := kindOf(text)
 	a.Sent += n
-	if kind == "timeout" {
+	if kind == timeoutKind {
 		a.timeouts += n
 	}
 	a.fail(kind, n)

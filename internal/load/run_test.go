@@ -549,3 +549,26 @@ func TestProbe(t *testing.T) {
 		}
 	}
 }
+
+func TestProbeNamesBadTargets(t *testing.T) {
+	release := make(chan struct{})
+	defer close(release)
+	url := serve(t, func(w http.ResponseWriter, q *http.Request) {
+		switch q.URL.Path {
+		case "/slow":
+			<-release
+		case "/nowhere":
+			http.NotFound(w, q)
+		}
+	})
+	for path, want := range map[string]string{"/": "", "/slow": "", "/nowhere": "/nowhere answers 404 Not Found: check the URL"} {
+		l := HTTP{Plan: Plan{Targets: []Target{get(url + path)}, Concurrency: 1, Timeout: 20 * time.Millisecond}}
+		if path != "/slow" {
+			l.Plan.Timeout = time.Minute
+		}
+		err := l.Probe(t.Context())
+		if (err != nil) != (want != "") || err != nil && (!errors.Is(err, ErrTarget) || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, want %q", path, err, want)
+		}
+	}
+}

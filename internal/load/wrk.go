@@ -91,11 +91,11 @@ func (w *wrkOutput) socketErrors(text string) error {
 			return fmt.Errorf("socket errors %.80q are not wrk's", text)
 		}
 		switch kind {
-		case "timeout":
+		case timeoutKind:
 			w.timeouts += n
 			// One of them may have had a bad status too: it is one failure.
 			n = min(n, max(0, w.Sent-w.Failed))
-			w.fail("timeout", n)
+			w.fail(timeoutKind, n)
 		case "connect", "read", "write":
 			w.Sent += n
 			w.fail("socket error: "+kind, n)

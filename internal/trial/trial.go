@@ -60,7 +60,8 @@ type Spec struct {
 	// Idle is how long an application that is ready is left alone before the load, to see
 	// what it uses when it has nothing to do (Result.IdleCPUs); 0 is not at all.
 	Idle time.Duration
-	// Probe asks the load's targets before the load.
+	// Probe asks the load's targets where the first load had bad answers, so that the error
+	// names one. A trial that asked them before would have answered more than others.
 	Probe bool
 	// JavaHome and Files are dropped from the page cache before the start
 	// (runner.Cold).
@@ -401,11 +402,6 @@ func (t *run) phases(ctx context.Context) error {
 	if err := t.idleFor(ctx, t.spec.Idle); err != nil {
 		return err
 	}
-	if t.spec.Probe {
-		if err := t.spec.Loader.Probe(ctx); err != nil {
-			return err
-		}
-	}
 	if t.spec.Warmup > 0 {
 		if err := t.warmUp(ctx); err != nil {
 			return err
@@ -417,7 +413,18 @@ func (t *run) phases(ctx context.Context) error {
 	l, err := t.putMeasured(ctx)
 	t.load = &l
 	t.closeWindow(ctx)
+	if err == nil && t.spec.Warmup == 0 {
+		err = t.askTargets(ctx, l)
+	}
 	return err
+}
+
+// askTargets asks what the first load of a trial was put on, where it had bad answers.
+func (t *run) askTargets(ctx context.Context, l load.Result) error {
+	if !t.spec.Probe || !l.AnsweredBadly() {
+		return nil
+	}
+	return t.spec.Loader.Probe(ctx)
 }
 
 // idleSlices are the parts of the idle time: the one with the least use counts, for what

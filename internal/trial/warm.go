@@ -64,6 +64,9 @@ func (t *run) warmUp(ctx context.Context) error {
 	for {
 		t.sampler.begin(ctx)
 		l, err := t.putLoad(ctx, t.spec.Work.Warmup, t.spec.Warmup)
+		if err == nil && t.warmup == 0 {
+			err = t.askTargets(ctx, l)
+		}
 		if err != nil {
 			return err
 		}
