@@ -512,6 +512,10 @@ func hinted(err error, hint string) error {
 func baselineError(b *fit.BaselineError) error {
 	t := b.Trial
 	switch {
+	case b.HeapBy != "":
+		return &exitError{exitNoLimit, fmt.Errorf("%w%s\nits heap may become %d MiB by %s: set a larger one, or none", b, evidence(t), b.HeapBytes/report.MiB, b.HeapBy)}
+	case b.HeapBytes > 0:
+		return &exitError{exitNoLimit, fmt.Errorf("%w%s\nits heap may become %d MiB of that: raise --ample, or set a larger heap", b, evidence(t), b.HeapBytes/report.MiB)}
 	case t.Verdict == trial.OOMKilled || t.Verdict == trial.Stalled:
 		return &exitError{exitNoLimit, fmt.Errorf("%w%s\nraise --ample", b, evidence(t))}
 	case t.Measured.Start == 0 && t.Measured.Time == 0:

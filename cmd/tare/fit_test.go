@@ -122,6 +122,10 @@ func TestFitTellsWhatTheApplicationDid(t *testing.T) {
 			[]string{"with ample memory (16 MiB) the application is"}},
 		{"an SLO that the baseline breaks", []string{"--load", url + "/", "--warmup", "0", "--duration", "1s", "--slo", "p50<1ms", "--", java, "-jar", workloads, "verdict", "slow", port, "50"},
 			exitNoLimit, []string{"too-slow", "p50 is 5", "relax --slo"}},
+		{"a heap that is too small", []string{"--load", url + "/", "--warmup", "0", "--duration", "1s", "--slo", "p50<1us", "--", java, "-Xmx32m", "-jar", workloads, "verdict", "thrash", port, "90", "1000"},
+			exitNoLimit, []string{"thrashing", "its heap may become 32 MiB by -Xmx32m (command line): set a larger one"}},
+		{"too little memory for its heap", []string{"--ample", "128m", "--load", url + "/", "--warmup", "0", "--duration", "1s", "--slo", "p50<1us", "--", java, "-jar", workloads, "verdict", "thrash", port, "90", "1000"},
+			exitNoLimit, []string{"thrashing", "its heap may become 64 MiB of that: raise --ample"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -40,7 +40,7 @@ func (s *Search) runBaselines(ctx context.Context) error {
 			return err
 		}
 		if !t.Passed {
-			return &BaselineError{t}
+			return s.fails(t)
 		}
 		if len(runs) == 0 {
 			if err := s.checkJVM(t); err != nil {

@@ -321,15 +321,6 @@ type Found struct {
 	FailBelow *Trial
 }
 
-// BaselineError says that the application fails with ample memory: there is
-// nothing to search for.
-type BaselineError struct{ Trial Trial }
-
-// Error says what happened.
-func (e *BaselineError) Error() string {
-	return fmt.Sprintf("with ample memory (%d MiB) the application is %s", e.Trial.LimitBytes/mib, e.Trial.Verdict)
-}
-
 // UnconfirmedError says that no limit up to the ample one passed often enough.
 type UnconfirmedError struct{ Last Trial }
 

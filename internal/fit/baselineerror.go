@@ -1,0 +1,49 @@
+package fit
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"tare.dev/tare/internal/trial"
+)
+
+// BaselineError says that the application fails with ample memory: there is
+// nothing to search for.
+type BaselineError struct {
+	Trial Trial
+	// HeapBytes is how large the heap may become where that is too little, else 0. HeapBy is
+	// what of the user's sizes it; "" where it follows the memory.
+	HeapBytes int64
+	HeapBy    string
+}
+
+// Error says what happened.
+func (e *BaselineError) Error() string {
+	return fmt.Sprintf("with ample memory (%d MiB) the application is %s", e.Trial.LimitBytes/mib, e.Trial.Verdict)
+}
+
+// fails is the error of a baseline that failed.
+func (s *Search) fails(b Trial) *BaselineError {
+	e := &BaselineError{Trial: b}
+	if !b.lacksHeap() {
+		return e
+	}
+	s.readFrom(b)
+	if e.HeapBytes = mostHeap(b); e.HeapBytes == 0 {
+		e.HeapBytes = s.Facts.Given.MaxHeap(b.LimitBytes)
+	}
+	if value, by, set := s.Facts.Given.Value("MaxHeapSize"); set && value != "" {
+		e.HeapBy = by.String()
+	}
+	return e
+}
+
+// lacksHeap says that a larger heap is what a trial needed: collections took its time, or the JVM
+// says so itself (JDK: CollectedHeap and MemAllocator, src/hotspot/share/gc/shared).
+func (t Trial) lacksHeap() bool {
+	said := func(line string) bool {
+		return strings.Contains(line, "Java heap space") || strings.Contains(line, "GC overhead limit exceeded")
+	}
+	return t.Verdict == trial.Thrashing || t.Verdict == trial.OutOfMemory && t.Result != nil && slices.ContainsFunc(t.Result.Evidence, said)
+}
