@@ -66,7 +66,7 @@ var archiveError = regexp.MustCompile(`\]\[error *\]\[(?:cds|aot)[a-z,]* *\] *(.
 // whyNoArchive says how a training run ended that left no archive, and what the JVM said last of
 // the archive if it said anything.
 func whyNoArchive(r *trial.Result) string {
-	text := fmt.Sprintf("the training run was %s, %s", r.Verdict, trial.ExitText(r.Exit))
+	text := fmt.Sprintf("training run %s, %s", r.Verdict, trial.ExitText(r.Exit))
 	for _, line := range slices.Backward(r.Log) {
 		if m := archiveError.FindStringSubmatch(line); m != nil {
 			return text + fmt.Sprintf(": %.200s", m[1])

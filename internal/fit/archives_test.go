@@ -20,10 +20,10 @@ func TestWhyNoArchive(t *testing.T) {
 		{"it says why", run("[29.466s][warning][aot] Skipping jdk/internal/event/DeserializationEvent: JFR event class",
 			"[29.467s][error  ][aot] An error has occurred while writing the shared archive file.",
 			"[29.467s][error  ][aot] Critical class shop.Catalog has been excluded. AOT configuration file cannot be written."),
-			"the training run was passed, exit code 1: Critical class shop.Catalog has been excluded. AOT configuration file cannot be written."},
-		{"other tags", run("[0.1s][error][cds,dynamic] Unable to write", "goodbye"), "the training run was passed, exit code 1: Unable to write"},
-		{"an error of something else", run("[0.1s][error][gc] no", "[error][shop] [aot] no"), "the training run was passed, exit code 1"},
-		{"no log", run(), "the training run was passed, exit code 1"},
+			"training run passed, exit code 1: Critical class shop.Catalog has been excluded. AOT configuration file cannot be written."},
+		{"other tags", run("[0.1s][error][cds,dynamic] Unable to write", "goodbye"), "training run passed, exit code 1: Unable to write"},
+		{"an error of something else", run("[0.1s][error][gc] no", "[error][shop] [aot] no"), "training run passed, exit code 1"},
+		{"no log", run(), "training run passed, exit code 1"},
 	} {
 		if got := whyNoArchive(c.r); got != c.want {
 			t.Errorf("%s: %s", c.name, got)
