@@ -81,19 +81,20 @@ func (s *Search) unfit(t Trial) string {
 	return ""
 }
 
-// needed is what a point and a trial with other levers need. Where they differ in the
-// heap's size alone they need the same page cache, of which two squeezes say different
-// things, and a heap that is not full yet may become so. Where both have their heaps sized,
-// the sizes are all that differs, but where one needs more than chance tells: what else two
-// trials had more or less is that. A heap that one has sized and that follows the limit in the
-// other may become full in both.
+// needed is what a point and a trial with other levers need. A heap that is sized in one or
+// both, or by the user, may become as full as its bound allows, whatever a trial had of it: how
+// much that was is chance where the heap is large. Where they differ in the heap's size alone they
+// need the same page cache, of which two squeezes say different things, and the sizes are all that
+// differs, but where one needs more than chance tells: what else two trials had more or less is
+// that. A heap that follows the limit in both tells by what there was of it.
 func (s *Search) needed(t Trial, p point) (before, after int64) {
 	best := p.at
+	bounded := t.Setup.heapBytes() > 0 && best.Setup.heapBytes() > 0
 	switch {
-	case s.fixesHeap(t.Setup) != s.fixesHeap(best.Setup):
-		return s.limitFull(best), s.limitFull(t)
-	case t.Setup.heapBytes() == 0 || !best.Setup.withoutHeap().Same(t.Setup.withoutHeap()):
+	case !s.fixesHeap(t.Setup) && !s.fixesHeap(best.Setup):
 		return s.limitOf(best), s.limitOf(t)
+	case !bounded || !best.Setup.withoutHeap().Same(t.Setup.withoutHeap()):
+		return s.limitFull(best), s.limitFull(t)
 	}
 	cache := (s.cacheNeed(best) + s.cacheNeed(t)) / 2
 	before = best.NeededBytes + s.untouchedIn(best) + cache
@@ -141,7 +142,8 @@ func (s *Search) on(p point, added []LeverResult, t Trial) point {
 	if !known {
 		cost = 0
 	}
-	before, saved := p.at.Number, s.predict(p.at)-s.predict(t)
+	was, is := s.needed(t, p)
+	before, saved := p.at.Number, was-is
 	out := point{setup: t.Setup, at: t, levers: slices.Clone(p.levers), unforeseen: unforeseen(added)}
 	for _, r := range added {
 		r.Kept, r.Reason, r.CostRatio, r.SavedBytes, r.Before, r.Trial = true, "", cost, saved, before, t.Number

@@ -408,6 +408,17 @@ func TestSmallerHeapSaves(t *testing.T) {
 	if before, after := s.needed(ran("-Xmx14m -Xss512k", 41*mib), s.best); before-after != -mib {
 		t.Errorf("of another lever %d MiB are saved", (before-after)/mib)
 	}
+	touched := func(options string, needed, heap int64) Trial {
+		t := ran(options, needed)
+		t.HeapBytes = heap
+		return t
+	}
+	full, hardly := touched("-Xmx500m", 560*mib, 480*mib), touched("-Xmx500m -Xss512k", 438*mib, 360*mib)
+	full.LimitBytes, hardly.LimitBytes = 2048*mib, 2048*mib
+	s = &Search{best: point{setup: full.Setup, at: full}}
+	if before, after := s.needed(hardly, s.best); before-after != 2*mib {
+		t.Errorf("of another lever whose trial touched less of the heap %d MiB are saved", (before-after)/mib)
+	}
 }
 
 // A heap that follows the limit may become as large as the limit lets it, and one that a lever
