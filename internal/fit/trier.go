@@ -49,7 +49,7 @@ func (t *trier) Try(ctx context.Context, a Attempt) (Outcome, error) {
 	}
 	spec.SLO, spec.Baseline = a.slo(t.config.SLO), a.Baseline
 	a.Limit(&spec)
-	if a.Work == (trial.Work{}) && a.Phase == PhaseBaseline && t.config.Load.Loader != nil && t.config.Load.Loader.InMoments() {
+	if a.Work == (trial.Work{}) && a.Phase == PhaseBaseline && t.config.Load.Loader != nil {
 		spec.WarmBlocks = t.config.WarmBlocks
 	}
 	a.sameWork(&spec)
@@ -216,10 +216,15 @@ const slowestWork = 3
 
 // sameWork has a closed loop do the work of the first baseline: in the same time a
 // JVM that warms up does more of it on a machine that is faster at the moment, and an
-// answer then costs it less. An open loop does the same work in the same time.
+// answer then costs it less. An open loop does the same work in the same time, and a load
+// command, which may not go by the time, when it runs as often.
 func (a Attempt) sameWork(spec *trial.Spec) {
+	if _, ok := spec.Loader.(load.WorkLoader); !ok {
+		spec.Work.Blocks = a.Work.Blocks
+		return
+	}
 	spec.Warmup *= time.Duration(max(1, a.Work.Blocks))
-	if _, ok := spec.Loader.(load.WorkLoader); !ok || spec.Loader.Describe().Rate > 0 {
+	if spec.Loader.Describe().Rate > 0 {
 		return
 	}
 	if a.Work.Warmup > 0 {

@@ -63,14 +63,16 @@ func TestSameWarmup(t *testing.T) {
 		loader   load.Loader
 		requests int64
 		within   time.Duration
+		blocks   int
 	}{
-		{"a closed loop", closed, 1500, 3 * 3 * 5 * time.Second},
-		{"a rate", open, 0, 3 * 5 * time.Second},
+		{"a closed loop", closed, 1500, 3 * 3 * 5 * time.Second, 0},
+		{"a rate", open, 0, 3 * 5 * time.Second, 0},
+		{"a load command", load.Command{}, 0, 5 * time.Second, 3},
 	} {
 		spec := trial.Spec{Loader: c.loader, Warmup: 5 * time.Second, Duration: 10 * time.Second}
 		Attempt{Work: work}.sameWork(&spec)
-		if spec.Work.Warmup != c.requests || spec.Warmup != c.within {
-			t.Errorf("%s: %d requests within %s", c.name, spec.Work.Warmup, spec.Warmup)
+		if spec.Work.Warmup != c.requests || spec.Warmup != c.within || spec.Work.Blocks != c.blocks {
+			t.Errorf("%s: %d requests within %s, %d times", c.name, spec.Work.Warmup, spec.Warmup, spec.Work.Blocks)
 		}
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"tare.dev/tare/internal/document"
 	"tare.dev/tare/internal/fit"
 	"tare.dev/tare/internal/footprint"
+	"tare.dev/tare/internal/jvmopts"
 	"tare.dev/tare/internal/load"
 	"tare.dev/tare/internal/plot"
 	"tare.dev/tare/internal/testkit/browsertest"
@@ -225,6 +226,11 @@ func TestDockerfileLines(t *testing.T) {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in\n%s", want, got)
 		}
+	}
+	r.Config.Command = jvmopts.Command{Java: "/opt/shop/bin/start.sh", Args: []string{"--port", "8080"}}
+	got = strings.Join(trainLines(r, imageSetup(r)), " ")
+	if words, script, _ := strings.Cut(got, " timeout -s TERM 60 "); !strings.HasPrefix(words, "RUN JAVA_TOOL_OPTIONS='-XX:+UseSerialGC -Xmx52m ") || script != "/opt/shop/bin/start.sh --port 8080 || [ $? -ge 124 ]" {
+		t.Errorf("a script does not get its JVM's options by a variable: %s", got)
 	}
 	if got := DockerfileQuote(`a"b\c$d`); got != `"a\"b\\c\$d"` {
 		t.Error(got)

@@ -253,7 +253,12 @@ func trainLines(r *fit.Result, s fit.Setup) []string {
 		}
 	}
 	s.Options = append(train, option)
-	words := []string{"RUN", "timeout", "-s", "TERM", "60"}
+	words := []string{"RUN"}
+	if r.OptionsByVariable() {
+		words = append(words, shell.Assign("JAVA_TOOL_OPTIONS="+r.Config.ToolOptions(s.Options)))
+		s.Options = nil
+	}
+	words = append(words, "timeout", "-s", "TERM", "60")
 	for _, w := range s.Command(c) {
 		words = append(words, shell.Quote(w))
 	}

@@ -93,7 +93,8 @@ type Spec struct {
 // it is not, the Loader is a load.WorkLoader.
 type Work struct {
 	Warmup, Measured int64 `json:",omitempty"`
-	// Blocks is how many times Spec.Warmup that warm-up took where it was found; 0 is once.
+	// Blocks is how many times Spec.Warmup that warm-up took where it was found; 0 is once. A
+	// trial warms up in so many loads.
 	Blocks int `json:",omitempty"`
 	// Due says that a trial fails which does not get through Measured in time.
 	Due bool `json:",omitempty"`

@@ -370,6 +370,31 @@ func TestTrialIsWhole(t *testing.T) {
 	}
 }
 
+// A load command warms an application up by running as often as it is told to.
+func TestCommandWarmsUp(t *testing.T) {
+	for _, c := range []struct {
+		name        string
+		blocks      int
+		work        Work
+		least, most int
+	}{
+		{"until it is warm", 5, Work{}, 2, 6},
+		{"as often as the first baseline", 0, Work{Blocks: 3}, 4, 4},
+	} {
+		runs := filepath.Join(t.TempDir(), "runs")
+		spec := labelled{mode: "ok", limit: 256}.spec(t, jvmtest.Home(t, 17), jvmtest.Jar(t, "workloads.jar"))
+		spec.Loader = load.Command{Args: []string{"/bin/sh", "-c", "echo run >>" + runs}, Env: os.Environ(), Format: load.Status}
+		spec.SLO, spec.Warmup, spec.WarmBlocks, spec.Work = SLO{}, 200*time.Millisecond, c.blocks, c.work
+		if _, err := Run(t.Context(), testRunner(t), spec); err != nil {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile(runs)
+		if n := strings.Count(string(text), "run\n"); err != nil || n < c.least || n > c.most {
+			t.Errorf("%s: %d runs, %v", c.name, n, err)
+		}
+	}
+}
+
 // What looking into an application makes it use is not what it needs.
 func TestInspectIsNotMeasured(t *testing.T) {
 	const step, steps = 16 << 20, 6

@@ -58,27 +58,37 @@ func Warm(blocks []WarmBlock) bool {
 	return math.Abs(math.Log(ratio)) <= steadyCost
 }
 
-// warmUp puts the load of the warm-up: once, or until the application has warmed up.
+// warmUp puts the load of the warm-up: once, as many times as the first baseline, or until the
+// application has warmed up.
 func (t *run) warmUp(ctx context.Context) error {
 	t.stage(Warming)
-	for {
+	begin := time.Now()
+	for n := 1; ; n++ {
 		t.sampler.begin(ctx)
 		l, err := t.putLoad(ctx, t.spec.Work.Warmup, t.spec.Warmup)
-		if err == nil && t.warmup == 0 {
+		if err == nil && n == 1 {
 			err = t.askTargets(ctx, l)
 		}
 		if err != nil {
 			return err
 		}
 		t.warmup += l.Sent
-		if t.spec.WarmBlocks <= 1 {
-			return nil
+		if t.spec.WarmBlocks > 1 {
+			t.blocks = append(t.blocks, blockOf(l, t.sampler.end(ctx)))
 		}
-		t.blocks = append(t.blocks, blockOf(l, t.sampler.end(ctx)))
-		if len(t.blocks) == t.spec.WarmBlocks || Warm(t.blocks) {
+		if l.Incomplete != "" || t.warmedUp(n, time.Since(begin)) {
 			return nil
 		}
 	}
+}
+
+// warmedUp says that so many blocks, which took so long, are enough. A load command may take
+// longer for one than it is asked to.
+func (t *run) warmedUp(blocks int, took time.Duration) bool {
+	if t.spec.WarmBlocks <= 1 {
+		return blocks >= t.spec.Work.Blocks
+	}
+	return blocks == t.spec.WarmBlocks || took >= time.Duration(t.spec.WarmBlocks)*t.spec.Warmup || Warm(t.blocks)
 }
 
 func blockOf(l load.Result, w window) WarmBlock {

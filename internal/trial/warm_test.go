@@ -34,3 +34,29 @@ func TestWarm(t *testing.T) {
 		}
 	}
 }
+
+func TestWarmUpEnds(t *testing.T) {
+	compiling, settled := 0.3, 0.01
+	cold, warm := []WarmBlock{{Compiling: &compiling}}, []WarmBlock{{Compiling: &settled}}
+	for _, c := range []struct {
+		name   string
+		spec   Spec
+		done   int
+		blocks []WarmBlock
+		took   time.Duration
+		want   bool
+	}{
+		{"once", Spec{}, 1, nil, time.Second, true},
+		{"as often as in the first baseline", Spec{Work: Work{Blocks: 3}}, 2, nil, 10 * time.Second, false},
+		{"that often", Spec{Work: Work{Blocks: 3}}, 3, nil, 15 * time.Second, true},
+		{"still compiling", Spec{WarmBlocks: 16}, 1, cold, 5 * time.Second, false},
+		{"compiled", Spec{WarmBlocks: 16}, 1, warm, 5 * time.Second, true},
+		{"the last block", Spec{WarmBlocks: 16}, 16, cold, time.Second, true},
+		{"a command that takes longer than it is asked to", Spec{WarmBlocks: 16}, 3, cold, 90 * time.Second, true},
+	} {
+		c.spec.Warmup = 5 * time.Second
+		if got := (&run{spec: c.spec, blocks: c.blocks}).warmedUp(c.done, c.took); got != c.want {
+			t.Errorf("%s: %v", c.name, got)
+		}
+	}
+}
