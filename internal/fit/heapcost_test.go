@@ -243,4 +243,12 @@ func TestHeapThatFollowsTheLimitNeedsIt(t *testing.T) {
 	if got := s.limitOf(given); got != 285*mib {
 		t.Errorf("without one whose collections took too much: %d MiB", got/mib)
 	}
+	s.found.Trials[2].Verdict, s.found.Trials[2].PeakBytes = trial.Crashed, 230*mib
+	if got := s.limitOf(follows); got != 594*mib {
+		t.Errorf("one ended by itself with memory to spare: %d MiB", got/mib)
+	}
+	s.found.Trials[2].PeakBytes = 490 * mib
+	if got := s.limitOf(follows); got != 270*mib {
+		t.Errorf("one ended by itself with its limit full: %d MiB", got/mib)
+	}
 }

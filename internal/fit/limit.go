@@ -51,7 +51,7 @@ func (s *Search) predict(t Trial) int64 {
 }
 
 // limitOf is predict, by which options are compared. Where the heap follows the limit, and one
-// as given was too small for collections, it is no less than the smallest limit as given: with
+// as given was too small, it is no less than the smallest limit as given: with
 // less the heap is too small again.
 func (s *Search) limitOf(t Trial) int64 {
 	n := s.predict(t)
@@ -61,12 +61,19 @@ func (s *Search) limitOf(t Trial) int64 {
 	return n
 }
 
-// lackedHeap says that below the smallest limit as given the heap was too small for collections.
+// lackedHeap says that below the smallest limit as given the heap was too small: for collections,
+// or for the application to live. One that ends by itself with memory to spare has lacked nothing
+// else that a limit decides: Kafka's log cleaner takes an array of 128 MiB when it starts.
 func (s *Search) lackedHeap() bool {
 	return slices.ContainsFunc(s.found.Trials, func(t Trial) bool {
-		return t.Phase == PhaseAsGiven && t.LimitBytes < s.given.limit() && s.heapTooSmall(t)
+		ended := t.Verdict == trial.Crashed && float64(t.PeakBytes) < memoryToSpare*float64(t.LimitBytes)
+		return t.Phase == PhaseAsGiven && t.LimitBytes < s.given.limit() && (ended || s.heapTooSmall(t))
 	})
 }
+
+// memoryToSpare is the share of its limit that a trial had at most which did not end for what
+// else it needs beside its heap.
+const memoryToSpare = 0.9
 
 // cacheNeed is the page cache that an application cannot do without: what a
 // squeeze left, and room for what is read at once when it starts anew. Without a
