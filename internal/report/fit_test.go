@@ -298,7 +298,7 @@ func TestFitJSONOfFailure(t *testing.T) {
 
 func TestNumbers(t *testing.T) {
 	for d, want := range map[time.Duration]string{
-		1234 * time.Microsecond: "1.23 ms", 45678 * time.Microsecond: "45.7 ms", 812 * time.Millisecond: "812 ms",
+		19644 * time.Nanosecond: "19.6 µs", 1234 * time.Microsecond: "1.23 ms", 45678 * time.Microsecond: "45.7 ms", 812 * time.Millisecond: "812 ms",
 		2700 * time.Millisecond: "2.70 s", 12250 * time.Millisecond: "12.2 s", 123 * time.Second: "2 m 03 s", -time.Second: "-1.00 s"} {
 		if got := Duration(d); got != want {
 			t.Errorf("%v: %s, want %s", d, got, want)

@@ -19,6 +19,8 @@ func Duration(d time.Duration) string {
 	switch {
 	case d < 0:
 		return "-" + Duration(-d)
+	case d > 0 && d < 100*time.Microsecond:
+		return strconv.FormatFloat(float64(d)/1e3, 'f', 1, 64) + " µs"
 	case d < 10*time.Millisecond:
 		return strconv.FormatFloat(float64(d)/1e6, 'f', 2, 64) + " ms"
 	case d < 100*time.Millisecond:

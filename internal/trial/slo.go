@@ -442,7 +442,11 @@ func (c Clause) describe(got, bar float64) string {
 		case c.Metric == Throughput:
 			return strconv.FormatFloat(v, 'f', 1, 64) + "/s"
 		}
-		return time.Duration(v * float64(time.Second)).Round(10 * time.Microsecond).String()
+		d := time.Duration(v * float64(time.Second))
+		if d < time.Millisecond { // a broker uses some microseconds for a record
+			return d.Round(100 * time.Nanosecond).String()
+		}
+		return d.Round(10 * time.Microsecond).String()
 	}
 	return fmt.Sprintf("%s is %s, wanted %s %s (%s)", c.Metric, format(got), c.Op, format(bar), c.text)
 }

@@ -55,6 +55,7 @@ func TestSLOCheck(t *testing.T) {
 		{"p99<200ms", Measured{}, nil, nil},
 		{"errors=0 cost<=1.1x", Measured{Load: loadResult(1, 0, 0), Cost: 5500 * time.Microsecond}, base, nil},
 		{"errors=0 cost<=1.1x", Measured{Load: loadResult(1, 0, 0), Cost: 6 * time.Millisecond}, base, []string{"cost is 6ms, wanted <= 5.5ms (cost<=1.1x)"}},
+		{"cost<20us", Measured{Load: loadResult(1, 0, 0), Cost: 20440 * time.Nanosecond}, base, []string{"cost is 20.4µs, wanted < 20µs (cost<20us)"}},
 		{"cost<2ms", Measured{Load: loadResult(1, 0, 0), Cost: 3 * time.Millisecond}, nil, []string{"cost is 3ms, wanted < 2ms (cost<2ms)"}},
 		{"cost<=1.1x", Measured{Load: loadResult(0, 3, 0)}, base, []string{"cost was not measured (cost<=1.1x): no request was answered well"}},
 	}
