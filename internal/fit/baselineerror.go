@@ -40,7 +40,7 @@ func (s *Search) fails(b Trial) *BaselineError {
 }
 
 // lacksHeap says that a larger heap is what a trial needed: collections took its time, or the JVM
-// says so itself (JDK: CollectedHeap and MemAllocator, src/hotspot/share/gc/shared).
+// says so itself (JDK: src/hotspot/share/gc/shared/memAllocator.cpp).
 func (t Trial) lacksHeap() bool {
 	said := func(line string) bool {
 		return strings.Contains(line, "Java heap space") || strings.Contains(line, "GC overhead limit exceeded")
