@@ -66,7 +66,7 @@ func WorkOf(m trial.Measured) trial.Work {
 	if m.Load == nil {
 		return trial.Work{}
 	}
-	return trial.Work{Warmup: m.Warmup, Measured: m.Load.Sent, Blocks: m.WarmBlocks}
+	return trial.Work{Warmup: m.Warmup, Measured: m.Load.Sent, Blocks: m.WarmBlocks, Within: slowestWork * m.WarmTime}
 }
 
 // setBar takes the baseline of median speed of all that were made: one slow half-minute

@@ -220,7 +220,7 @@ const slowestWork = 3
 // command, which may not go by the time, when it runs as often.
 func (a Attempt) sameWork(spec *trial.Spec) {
 	if _, ok := spec.Loader.(load.WorkLoader); !ok {
-		spec.Work.Blocks = a.Work.Blocks
+		spec.Work.Blocks, spec.Work.Within = a.Work.Blocks, a.Work.Within
 		return
 	}
 	spec.Warmup *= time.Duration(max(1, a.Work.Blocks))

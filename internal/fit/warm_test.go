@@ -15,7 +15,7 @@ import (
 func coldFor(compiling ...float64) Trial {
 	r := &trial.Result{WarmupRequests: int64(500 * len(compiling)), Load: &load.Result{Sent: 1000}}
 	for i := range compiling {
-		r.Warming = append(r.Warming, trial.WarmBlock{Requests: 500, Cost: time.Duration(40-5*i) * time.Millisecond, Compiling: &compiling[i]})
+		r.Warming = append(r.Warming, trial.WarmBlock{Requests: 500, Took: 5 * time.Second, Cost: time.Duration(40-5*i) * time.Millisecond, Compiling: &compiling[i]})
 	}
 	return Trial{Attempt{Phase: PhaseBaseline}, Outcome{Passed: true, Result: r, Measured: r.Measured()}}
 }
@@ -55,7 +55,7 @@ func TestSameWarmup(t *testing.T) {
 	closed := load.HTTP{Plan: load.Plan{Concurrency: 8}}
 	open := load.HTTP{Plan: load.Plan{Rate: 50}}
 	work := WorkOf(coldFor(0.5, 0.2, 0.04).Measured)
-	if want := (trial.Work{Warmup: 1500, Measured: 1000, Blocks: 3}); work != want {
+	if want := (trial.Work{Warmup: 1500, Measured: 1000, Blocks: 3, Within: 45 * time.Second}); work != want {
 		t.Fatalf("%+v, want %+v", work, want)
 	}
 	for _, c := range []struct {
@@ -71,7 +71,7 @@ func TestSameWarmup(t *testing.T) {
 	} {
 		spec := trial.Spec{Loader: c.loader, Warmup: 5 * time.Second, Duration: 10 * time.Second}
 		Attempt{Work: work}.sameWork(&spec)
-		if spec.Work.Warmup != c.requests || spec.Warmup != c.within || spec.Work.Blocks != c.blocks {
+		if spec.Work.Warmup != c.requests || spec.Warmup != c.within || spec.Work.Blocks != c.blocks || (spec.Work.Within > 0) != (c.blocks > 0) {
 			t.Errorf("%s: %d requests within %s, %d times", c.name, spec.Work.Warmup, spec.Warmup, spec.Work.Blocks)
 		}
 	}

@@ -235,8 +235,10 @@ type Measured struct {
 	Load *load.Result
 	// Warmup counts the requests that were sent before that load.
 	Warmup int64 `json:",omitempty"`
-	// WarmBlocks counts the blocks that they were sent in; 0 where the warm-up was one.
-	WarmBlocks int `json:",omitempty"`
+	// WarmBlocks counts the blocks that they were sent in, which took WarmTime; both are 0 where
+	// the warm-up was one.
+	WarmBlocks int           `json:",omitempty"`
+	WarmTime   time.Duration `json:",omitempty"`
 	Start      time.Duration
 	// Cost is what a clause on Cost looks at; 0 where it was not measured.
 	Cost time.Duration `json:",omitempty"`

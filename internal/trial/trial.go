@@ -94,8 +94,10 @@ type Spec struct {
 type Work struct {
 	Warmup, Measured int64 `json:",omitempty"`
 	// Blocks is how many times Spec.Warmup that warm-up took where it was found; 0 is once. A
-	// trial warms up in so many loads.
-	Blocks int `json:",omitempty"`
+	// trial warms up in so many loads, but begins none once they have taken longer than Within;
+	// 0 is no bound.
+	Blocks int           `json:",omitempty"`
+	Within time.Duration `json:",omitempty"`
 	// Due says that a trial fails which does not get through Measured in time.
 	Due bool `json:",omitempty"`
 }
@@ -219,7 +221,7 @@ type Result struct {
 
 // Measured is the part that SLOs look at.
 func (r *Result) Measured() Measured {
-	m := Measured{Load: r.Load, Warmup: r.WarmupRequests, WarmBlocks: len(r.Warming), Start: r.ReadyAfter, Time: r.JobTime, Pace: r.Pace}
+	m := Measured{Load: r.Load, Warmup: r.WarmupRequests, WarmBlocks: len(r.Warming), WarmTime: r.warmTime(), Start: r.ReadyAfter, Time: r.JobTime, Pace: r.Pace}
 	waited := r.ReclaimShare
 	if r.AwaitShare != nil {
 		waited = max(waited, *r.AwaitShare)

@@ -23,6 +23,8 @@ type WarmBlock struct {
 	Compiling *float64 `json:",omitempty"`
 	// Pace is as in Result.
 	Pace time.Duration `json:",omitempty"`
+	// Took is how long it took.
+	Took time.Duration `json:",omitempty"`
 }
 
 const (
@@ -85,14 +87,14 @@ func (t *run) warmUp(ctx context.Context) error {
 // warmedUp says that so many blocks, which took so long, are enough. A load command may take
 // longer for one than it is asked to.
 func (t *run) warmedUp(blocks int, took time.Duration) bool {
-	if t.spec.WarmBlocks <= 1 {
-		return blocks >= t.spec.Work.Blocks
+	if w := t.spec.Work; t.spec.WarmBlocks <= 1 {
+		return blocks >= w.Blocks || w.Within > 0 && took >= w.Within
 	}
 	return blocks == t.spec.WarmBlocks || took >= time.Duration(t.spec.WarmBlocks)*t.spec.Warmup || Warm(t.blocks)
 }
 
 func blockOf(l load.Result, w window) WarmBlock {
-	b := WarmBlock{Requests: l.Sent, Pace: w.pace}
+	b := WarmBlock{Requests: l.Sent, Pace: w.pace, Took: w.length}
 	if l.OK > 0 {
 		b.Cost = w.cpu / time.Duration(l.OK)
 	}
@@ -101,4 +103,13 @@ func blockOf(l load.Result, w window) WarmBlock {
 		b.Compiling = &share
 	}
 	return b
+}
+
+// warmTime is how long the blocks of a warm-up took.
+func (r *Result) warmTime() time.Duration {
+	var sum time.Duration
+	for _, b := range r.Warming {
+		sum += b.Took
+	}
+	return sum
 }

@@ -49,6 +49,7 @@ func TestWarmUpEnds(t *testing.T) {
 		{"once", Spec{}, 1, nil, time.Second, true},
 		{"as often as in the first baseline", Spec{Work: Work{Blocks: 3}}, 2, nil, 10 * time.Second, false},
 		{"that often", Spec{Work: Work{Blocks: 3}}, 3, nil, 15 * time.Second, true},
+		{"far slower than that one", Spec{Work: Work{Blocks: 3, Within: 45 * time.Second}}, 2, nil, 50 * time.Second, true},
 		{"still compiling", Spec{WarmBlocks: 16}, 1, cold, 5 * time.Second, false},
 		{"compiled", Spec{WarmBlocks: 16}, 1, warm, 5 * time.Second, true},
 		{"the last block", Spec{WarmBlocks: 16}, 16, cold, time.Second, true},
