@@ -26,22 +26,22 @@ func (e *BaselineError) Error() string {
 // fails is the error of a baseline that failed.
 func (s *Search) fails(b Trial) *BaselineError {
 	e := &BaselineError{Trial: b}
-	if !b.lacksHeap() {
+	if !b.shortOfHeap() {
 		return e
 	}
 	s.readFrom(b)
 	if e.HeapBytes = mostHeap(b); e.HeapBytes == 0 {
 		e.HeapBytes = s.Facts.Given.MaxHeap(b.LimitBytes)
 	}
-	if value, by, set := s.Facts.Given.Value("MaxHeapSize"); set && value != "" {
+	if _, by, set := s.Facts.Given.Value("MaxHeapSize"); set {
 		e.HeapBy = by.String()
 	}
 	return e
 }
 
-// lacksHeap says that a larger heap is what a trial needed: collections took its time, or the JVM
+// shortOfHeap says that a larger heap is what a trial needed: collections took its time, or the JVM
 // says so itself (JDK: src/hotspot/share/gc/shared/memAllocator.cpp).
-func (t Trial) lacksHeap() bool {
+func (t Trial) shortOfHeap() bool {
 	said := func(line string) bool {
 		return strings.Contains(line, "Java heap space") || strings.Contains(line, "GC overhead limit exceeded")
 	}

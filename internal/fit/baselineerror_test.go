@@ -29,7 +29,7 @@ func TestBaselineErrorNamesTheHeap(t *testing.T) {
 		"another kind of memory":  {verdict: trial.OutOfMemory, evidence: "log: java.lang.OutOfMemoryError: Metaspace", peak: weighed},
 		"slow for another reason": {verdict: trial.TooSlow, peak: weighed},
 	} {
-		s := &Search{Facts: Facts{Given: c.given}, found: Found{}}
+		s := &Search{Facts: Facts{Given: c.given}}
 		b := Trial{Attempt: Attempt{LimitBytes: 2048 * mib}, Outcome: Outcome{Verdict: c.verdict, Result: &trial.Result{Evidence: []string{"first", c.evidence}, Peak: c.peak}}}
 		if e := s.fails(b); e.HeapBytes != c.heap || e.HeapBy != c.by || e.Trial.Verdict != c.verdict {
 			t.Errorf("%s: %d MiB by %q, want %d by %q", name, e.HeapBytes/mib, e.HeapBy, c.heap/mib, c.by)

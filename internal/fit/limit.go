@@ -51,8 +51,8 @@ func (s *Search) predict(t Trial) int64 {
 }
 
 // limitOf is predict, by which options are compared. Where the heap follows the limit, and one
-// as given was too small, it is no less than the smallest limit as given: with
-// less the heap is too small again.
+// as given was too small, it is no less than the smallest limit as given: with less the heap is
+// too small again.
 func (s *Search) limitOf(t Trial) int64 {
 	n := s.predict(t)
 	if !s.fixesHeap(t.Setup) && s.lackedHeap() {
@@ -71,8 +71,7 @@ func (s *Search) lackedHeap() bool {
 	})
 }
 
-// memoryToSpare is the share of its limit that a trial had at most which did not end for what
-// else it needs beside its heap.
+// memoryToSpare is the share of its limit below which a trial's peak left memory to spare.
 const memoryToSpare = 0.9
 
 // cacheNeed is the page cache that an application cannot do without: what a

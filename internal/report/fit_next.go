@@ -106,9 +106,14 @@ func imageSetup(r *fit.Result) fit.Setup {
 func variables(r *fit.Result, s fit.Setup) []string {
 	env := slices.Clone(s.Env)
 	if len(s.Options) > 0 {
-		env = append(env, "JAVA_TOOL_OPTIONS="+r.Config.ToolOptions(s.Options))
+		env = append(env, toolOptions(r, s.Options))
 	}
 	return env
+}
+
+// toolOptions are options as the variable that each JVM reads.
+func toolOptions(r *fit.Result, options []string) string {
+	return "JAVA_TOOL_OPTIONS=" + r.Config.ToolOptions(options)
 }
 
 // localLines is the recommendation as a command, its environment before it.
@@ -255,7 +260,7 @@ func trainLines(r *fit.Result, s fit.Setup) []string {
 	s.Options = append(train, option)
 	words := []string{"RUN"}
 	if r.OptionsByVariable() {
-		words = append(words, shell.Assign("JAVA_TOOL_OPTIONS="+r.Config.ToolOptions(s.Options)))
+		words = append(words, shell.Assign(toolOptions(r, s.Options)))
 		s.Options = nil
 	}
 	words = append(words, "timeout", "-s", "TERM", "60")
