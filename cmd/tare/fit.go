@@ -522,6 +522,8 @@ func baselineError(b *fit.BaselineError) error {
 		return &exitError{exitNotReady, fmt.Errorf("%w%s%s", b, evidence(t), lastLines(t))}
 	case t.Verdict == trial.Crashed || t.Verdict == trial.OutOfMemory:
 		return &exitError{exitNoLimit, fmt.Errorf("%w%s%s", b, evidence(t), lastLines(t))}
+	case t.Verdict == trial.Errors:
+		return &exitError{exitNoLimit, fmt.Errorf("%w%s%s\nmend what fails, or relax --slo, or the load", b, evidence(t), lastLines(t))}
 	}
 	return &exitError{exitNoLimit, fmt.Errorf("%w%s\nrelax --slo, or the load", b, evidence(t))}
 }

@@ -113,13 +113,13 @@ func TestFitTellsWhatTheApplicationDid(t *testing.T) {
 		{"port in use", []string{"--ready", "tcp:" + busyPort, "--", java, "-jar", workloads, "verdict", "ok", busyPort}, exitNotReady,
 			[]string{"port " + busyPort + " is already in use by process " + strconv.Itoa(os.Getpid())}},
 		{"ends before it is ready", []string{"--ready", "tcp:" + port, "--", java, "-jar", workloads, "verdict", "crash", port, "0"}, exitNotReady,
-			[]string{"is crashed", "exit code 7", "its last lines:", "| fatal: crashed at start"}},
+			[]string{"fails, crashed", "exit code 7", "its last lines:", "| fatal: crashed at start"}},
 		{"never ready", []string{"--ready", "tcp:" + port, "--ready-timeout", "3s", "--", java, "-jar", workloads, "verdict", "never-ready", port}, exitNotReady,
 			[]string{"never-ready", "not ready after 3s", "| not listening, by design"}},
 		{"no such page", []string{"--ready", url + "/health", "--load", url + "/nowhere", "--", java, "-jar", sysinfo, "--port", port}, exitUsage,
 			[]string{"/nowhere answers 404 Not Found: check the URL"}},
 		{"a limit that no JVM starts in", []string{"--ready", "tcp:" + port, "--ready-timeout", "10s", "--ample", "16m", "--", java, "-jar", sysinfo, "--port", port}, 0,
-			[]string{"with ample memory (16 MiB) the application is"}},
+			[]string{"with ample memory (16 MiB) the application fails, "}},
 		{"an SLO that the baseline breaks", []string{"--load", url + "/", "--warmup", "0", "--duration", "1s", "--slo", "p50<1ms", "--", java, "-jar", workloads, "verdict", "slow", port, "50"},
 			exitNoLimit, []string{"too-slow", "p50 is 5", "relax --slo"}},
 		{"a heap that is too small", []string{"--load", url + "/", "--warmup", "0", "--duration", "1s", "--slo", "p50<1us", "--", java, "-Xmx32m", "-jar", workloads, "verdict", "thrash", port, "90", "1000"},
@@ -141,6 +141,16 @@ func TestFitTellsWhatTheApplicationDid(t *testing.T) {
 		})
 	}
 	nothingLeft(t)
+}
+
+// An application that answers with errors has said why in its log.
+func TestFitOfErrors(t *testing.T) {
+	failed := fit.Trial{Attempt: fit.Attempt{LimitBytes: 2 << 30}, Outcome: fit.Outcome{Verdict: trial.Errors,
+		Measured: trial.Measured{Start: time.Second}, Result: &trial.Result{Evidence: []string{"errors is 3, wanted = 0"}, Log: []string{"no connection\x1b"}}}}
+	err := baselineError(&fit.BaselineError{Trial: failed})
+	if want := "with ample memory (2048 MiB) the application fails, errors: errors is 3, wanted = 0\nits last lines:\n  | no connection?\nmend what fails, or relax --slo, or the load"; err.Error() != want {
+		t.Errorf("got %q, want %q", err, want)
+	}
 }
 
 func TestFitInterrupted(t *testing.T) {

@@ -63,13 +63,21 @@ func (t *trier) Train(ctx context.Context, s Setup, option string) (string, erro
 // archiveError is a line of the JVM's log (JEP 158) that says why it writes no class archive.
 var archiveError = regexp.MustCompile(`\]\[error *\]\[(?:cds|aot)[a-z,]* *\] *(.+)`)
 
-// whyNoArchive says how a training run ended that left no archive, and what the JVM said last of
-// the archive if it said anything.
+// folderError is how such a line begins where the class path has a folder (aotClassLocation.cpp,
+// before JDK 25 filemap.cpp).
+const folderError = "Error: non-empty directory "
+
+// whyNoArchive says how a training run ended that left no archive, what the JVM said last of
+// the archive if it said anything, and what to do about it where that is known.
 func whyNoArchive(r *trial.Result) string {
 	text := fmt.Sprintf("training run %s, %s", r.Verdict, trial.ExitText(r.Exit))
 	for _, line := range slices.Backward(r.Log) {
 		if m := archiveError.FindStringSubmatch(line); m != nil {
-			return text + fmt.Sprintf(": %.200s", m[1])
+			text += fmt.Sprintf(": %.200s", m[1])
+			if strings.HasPrefix(m[1], folderError) {
+				text += "; it archives classes of jars alone: make the folder on the class path a jar (Jib: containerizingMode packaged)"
+			}
+			break
 		}
 	}
 	return text

@@ -22,6 +22,8 @@ func TestWhyNoArchive(t *testing.T) {
 			"[29.467s][error  ][aot] Critical class shop.Catalog has been excluded. AOT configuration file cannot be written."),
 			"training run passed, exit code 1: Critical class shop.Catalog has been excluded. AOT configuration file cannot be written."},
 		{"other tags", run("[0.1s][error][cds,dynamic] Unable to write", "goodbye"), "training run passed, exit code 1: Unable to write"},
+		{"a folder", run("[9.108s][error][aot] Error: non-empty directory '/app/classes'"),
+			"training run passed, exit code 1: Error: non-empty directory '/app/classes'; it archives classes of jars alone: make the folder on the class path a jar (Jib: containerizingMode packaged)"},
 		{"an error of something else", run("[0.1s][error][gc] no", "[error][shop] [aot] no"), "training run passed, exit code 1"},
 		{"no log", run(), "training run passed, exit code 1"},
 	} {

@@ -1,6 +1,7 @@
 package fit
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -37,6 +38,38 @@ func TestThirdBaseline(t *testing.T) {
 		s := &Search{ByWork: c.byWork, Baselines: 2, AmpleBytes: 2048 * mib, Trier: trier}
 		if err := s.runBaselines(t.Context()); err != nil || len(trier.attempts) != c.want {
 			t.Errorf("%s: %d baselines, want %d; %v", name, len(trier.attempts), c.want, err)
+		}
+	}
+}
+
+// A broker does the same work for less where others have half of the machine. What a baseline
+// says that others disturbed counts only where none that was left alone says otherwise.
+func TestDisturbedBaseline(t *testing.T) {
+	run := func(number int, node string, cost, others float64) Trial {
+		tr := costing(Setup{}, PhaseBaseline, cost)
+		tr.Number, tr.Node, tr.Result.Others = number, node, others
+		return tr
+	}
+	c1 := costing(Setup{Options: []string{"-XX:TieredStopAtLevel=1"}}, PhaseLever, 7.6)
+	c1.Number = 9
+	for _, c := range []struct {
+		name string
+		runs []Trial
+		want []int
+	}{
+		{"two of three disturbed", []Trial{run(1, "", 7.9, 0.01), run(2, "", 5, 0.42), run(3, "", 5, 0.46)}, []int{1}},
+		{"all disturbed", []Trial{run(1, "", 7.9, 0.3), run(2, "", 5, 0.42)}, []int{1, 2}},
+		{"disturbed, and as dear", []Trial{run(1, "", 7.9, 0), run(2, "", 7.5, 0.42)}, []int{1, 2}},
+		{"none disturbed", []Trial{run(1, "", 7.9, 0), run(2, "", 5, 0.05)}, []int{1, 2}},
+		{"another node", []Trial{run(1, "a", 7.9, 0), run(2, "b", 5, 0.42)}, []int{1, 2}},
+	} {
+		s := &Search{ByWork: true, found: Found{Baseline: c.runs[0], Trials: append(slices.Clone(c.runs), c1)}}
+		var got []int
+		for _, b := range s.baselines() {
+			got = append(got, b.Number)
+		}
+		if points := s.costPoints(); !slices.Equal(got, c.want) || len(points) != len(c.want)+1 {
+			t.Errorf("%s: baselines %v, want %v; %d costs", c.name, got, c.want, len(points))
 		}
 	}
 }

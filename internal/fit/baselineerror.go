@@ -20,7 +20,7 @@ type BaselineError struct {
 
 // Error says what happened.
 func (e *BaselineError) Error() string {
-	return fmt.Sprintf("with ample memory (%d MiB) the application is %s", e.Trial.LimitBytes/mib, e.Trial.Verdict)
+	return fmt.Sprintf("with ample memory (%d MiB) the application fails, %s", e.Trial.LimitBytes/mib, e.Trial.Verdict)
 }
 
 // fails is the error of a baseline that failed.

@@ -315,12 +315,12 @@ func (f *Found) slowWarning() string {
 }
 
 // slowAsGiven is the smallest limit at which the application as given had memory enough, was too
-// slow, and collected its heap more often for an answer than with ample memory.
+// slow, and collected a smaller heap more often for an answer than with ample memory.
 func (f *Found) slowAsGiven() (given Trial, told bool) {
 	_, ample, known := pausesOf(f.Baseline)
 	for _, t := range f.Trials {
 		_, often, also := pausesOf(t)
-		if t.Phase == PhaseAsGiven && t.SlowElsewhere && known && also && often > ample*asOften && (!told || t.LimitBytes < given.LimitBytes) {
+		if t.Phase == PhaseAsGiven && t.SlowElsewhere && mostHeap(t) < mostHeap(f.Baseline) && known && also && often > ample*asOften && (!told || t.LimitBytes < given.LimitBytes) {
 			given, told = t, true
 		}
 	}

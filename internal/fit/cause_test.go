@@ -184,10 +184,17 @@ func TestSlowWarning(t *testing.T) {
 	if got := follows.slowWarning(); !strings.Contains(got, "A larger limit does not help") {
 		t.Errorf("a heap that was sized: %q", got)
 	}
-	for n, want := range map[int64]string{28: "So was the application as given at 135 MiB", 1: "the processors were slower"} {
-		f := &Found{Confirmations: []Trial{run(true, 0, 0)}, Baseline: collected(PhaseBaseline, 1), Trials: []Trial{collected(PhaseAsGiven, n)}}
-		if got := f.slowWarning(); !strings.Contains(got, want) {
-			t.Errorf("%d collections: %q, want %q", n, got, want)
+	for _, c := range []struct {
+		collections int64
+		heap, want  string
+	}{
+		{28, "35651584", "So was the application as given at 135 MiB"},
+		{28, "536870912", "the processors were slower"}, // it is the same heap
+		{1, "35651584", "the processors were slower"},
+	} {
+		f := &Found{Confirmations: []Trial{run(true, 0, 0)}, Baseline: sized(collected(PhaseBaseline, 1), "536870912"), Trials: []Trial{sized(collected(PhaseAsGiven, c.collections), c.heap)}}
+		if got := f.slowWarning(); !strings.Contains(got, c.want) {
+			t.Errorf("%d collections of %s bytes: %q, want %q", c.collections, c.heap, got, c.want)
 		}
 	}
 }

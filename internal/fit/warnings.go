@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"tare.dev/tare/internal/trial"
 )
@@ -28,7 +29,7 @@ func warnings(f *Found) []string {
 		for _, w := range t.Result.Warnings {
 			add(w)
 		}
-		if t.Result.Others >= disturbingShare {
+		if t.disturbed() {
 			disturbed++
 		}
 		if t.Phase == PhaseBaseline {
@@ -41,7 +42,7 @@ func warnings(f *Found) []string {
 	for _, w := range growthWarnings(f.Confirmations, f.Long) {
 		add(w)
 	}
-	for _, w := range []string{f.OtherJVM, f.OwnHeap, f.slowWarning(), f.unwarmed(), f.coldWarning(), f.directWarning()} {
+	for _, w := range []string{f.OtherJVM, f.OwnHeap, f.slowWarning(), f.unwarmed(), f.coldWarning(), f.lightWarning(), f.directWarning()} {
 		if w != "" {
 			add(w)
 		}
@@ -53,6 +54,20 @@ func warnings(f *Found) []string {
 		add(fmt.Sprintf("the fastest baseline was %.0f %% faster than the slowest", 100*sp))
 	}
 	return out
+}
+
+// lightWork is the processor time of a load below which what it costs is told badly: one
+// collection of tens of milliseconds more is several per cent of it.
+const lightWork = 2 * time.Second
+
+// lightWarning says that the application had little to do under the load, or is "".
+func (f *Found) lightWarning() string {
+	r := f.Baseline.Result
+	if r == nil || r.Load == nil || r.Times == nil || r.Times.Group <= 0 || r.Times.Group >= lightWork {
+		return ""
+	}
+	return fmt.Sprintf("the measured load took %.1f s of the application's processor time: one collection more is several per cent of that, so what options cost is told badly. "+
+		"More load tells it better, or a longer one: --duration, --requests", r.Times.Group.Seconds())
 }
 
 // growthWarnings tell of what grew steadily in half of the runs or more, but for what came to

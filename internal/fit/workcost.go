@@ -107,7 +107,7 @@ func (s *Search) costDeviation() (deviation, freedom float64) {
 func (s *Search) costPoints() []costPoint {
 	var out []costPoint
 	for _, t := range s.found.Trials {
-		if p, told := s.costPoint(t); told && t.tellsLevers() {
+		if p, told := s.costPoint(t); told && s.tellsLevers(t) {
 			out = append(out, p)
 		}
 	}
@@ -115,8 +115,11 @@ func (s *Search) costPoints() []costPoint {
 }
 
 // tellsLevers says that a trial was made for its options, and not to find or prove a limit.
-func (t Trial) tellsLevers() bool {
-	return (t.Phase == PhaseBaseline || t.Phase == PhaseLever || t.Phase == PhaseControl) && t.enough()
+func (s *Search) tellsLevers(t Trial) bool {
+	if t.Phase == PhaseBaseline {
+		return slices.ContainsFunc(s.baselines(), func(b Trial) bool { return b.Number == t.Number })
+	}
+	return (t.Phase == PhaseLever || t.Phase == PhaseControl) && t.enough()
 }
 
 // leverCosts are the costs that levers are judged by. Where the heap follows the limit (limited)
@@ -134,7 +137,7 @@ func (s *Search) leverPoints(limited bool) []costPoint {
 	for _, t := range s.found.Trials {
 		p, measured := s.costPoint(t)
 		given := t.Phase == PhaseAsGiven && t.hasRoom()
-		if measured && (given || t.tellsLevers()) {
+		if measured && (given || s.tellsLevers(t)) {
 			p.limited = s.heapLimited(t)
 			all = append(all, p)
 			told = told || given
