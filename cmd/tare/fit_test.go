@@ -148,7 +148,7 @@ func TestFitOfErrors(t *testing.T) {
 	failed := fit.Trial{Attempt: fit.Attempt{LimitBytes: 2 << 30}, Outcome: fit.Outcome{Verdict: trial.Errors,
 		Measured: trial.Measured{Start: time.Second}, Result: &trial.Result{Evidence: []string{"errors is 3, wanted = 0"}, Log: []string{"no connection\x1b"}}}}
 	err := baselineError(&fit.BaselineError{Trial: failed})
-	if want := "with ample memory (2048 MiB) the application fails, errors: errors is 3, wanted = 0\nits last lines:\n  | no connection?\nmend what fails, or relax --slo, or the load"; err.Error() != want {
+	if want := "with ample memory (2048 MiB) the application fails, errors: errors is 3, wanted = 0\nits last lines:\n  | no connection\uFFFD\nmend what fails, or relax --slo, or the load"; err.Error() != want {
 		t.Errorf("got %q, want %q", err, want)
 	}
 }
