@@ -104,10 +104,10 @@ func (s *Search) baselines() []Trial {
 func (s *Search) undisturbed(runs []Trial) []Trial {
 	var out []Trial
 	for _, t := range runs {
-		alone := slices.ContainsFunc(runs, func(o Trial) bool {
+		contradicted := slices.ContainsFunc(runs, func(o Trial) bool {
 			return o.Node == t.Node && !o.disturbed() && s.apart([]Trial{o, t}) > maxSpread
 		})
-		if !t.disturbed() || !alone {
+		if !t.disturbed() || !contradicted {
 			out = append(out, t)
 		}
 	}

@@ -114,7 +114,8 @@ func (s *Search) costPoints() []costPoint {
 	return out
 }
 
-// tellsLevers says that a trial was made for its options, and not to find or prove a limit.
+// tellsLevers says that a trial was made for its options, and not to find or prove a limit. Of
+// baselines it is those that count.
 func (s *Search) tellsLevers(t Trial) bool {
 	if t.Phase == PhaseBaseline {
 		return slices.ContainsFunc(s.baselines(), func(b Trial) bool { return b.Number == t.Number })
