@@ -256,10 +256,10 @@ func (s *Search) apart(runs []Trial) float64 {
 func (s *Search) findAsGiven(ctx context.Context) error {
 	s.cacheShare = usualCache
 	p := point{at: s.found.Baseline}
-	goal, most := narrowing{phase: PhaseAsGiven, share: coarse, guess: s.bounded(s.overMean(s.guessAsGiven()) + s.beyondOwn()), needs: s.heapFixed()}, givenTrials
+	goal, most := narrowing{phase: PhaseAsGiven, share: coarse, guess: s.guessAsGiven(s.found.Baseline), needs: s.heapFixed()}, givenTrials
 	if len(s.Levers) == 0 {
 		goal.share, most = s.fine(), s.room()
-		goal.guess, goal.near = cmp.Or(s.GuessBytes, s.guessAsGiven()+s.beyondOwn()), s.GuessBytes > 0 || s.CacheBytes > 0
+		goal.guess, goal.near = cmp.Or(s.GuessBytes, s.foreseeAsGiven(s.found.Baseline)+s.beyondOwn()), s.GuessBytes > 0 || s.CacheBytes > 0
 	}
 	if s.ownHeap() > 0 { // with less it might pass now, and not once the heap is full
 		goal.needs, most = false, 1
@@ -305,23 +305,26 @@ func (s *Search) narrowAsGiven(ctx context.Context) error {
 	return err
 }
 
-// guessAsGiven foresees the smallest limit as given: the JVM sizes its heap by
-// the limit, and with it the bound of direct buffers, and all else stays as it is.
-func (s *Search) guessAsGiven() int64 {
-	b := s.found.Baseline
-	cache := s.cacheNeed(b)
-	limit := b.NeededBytes + cache
+// guessAsGiven is a limit as given that is likely to be enough, by a trial as given.
+func (s *Search) guessAsGiven(t Trial) int64 {
+	return s.bounded(s.overMean(s.foreseeAsGiven(t)) + s.beyondOwn())
+}
+
+// foreseeAsGiven foresees the smallest limit as given, by a trial as given: the JVM sizes its heap
+// by the limit, and with it the bound of direct buffers, and all else stays as it is.
+func (s *Search) foreseeAsGiven(t Trial) int64 {
+	cache := s.cacheNeed(t)
+	limit := t.NeededBytes + cache
 	if s.heapFixed() {
 		return wholeMiB(limit)
 	}
-	heap := ledgerOf(b, 0).heap()
-	rest := max(floorBytes, b.NeededBytes-heap) + cache
+	heap := ledgerOf(t, 0).heap()
+	rest := max(floorBytes, t.NeededBytes-heap) + cache
 	limit = s.limitWith(rest, func(limit int64) int64 { return min(heap, s.Facts.Given.MaxHeap(limit)) })
-	ample := s.Facts.Given.MaxHeap(s.AmpleBytes)
-	if c, ok := fitGCCost(heapPointOf(b, ample)); ok {
-		limit = max(limit, s.limitOfHeap(c.knee(ample, KneeShare)))
+	if c, ok := fitGCCost(heapPointOf(t, s.Facts.Given.MaxHeap(t.LimitBytes))); ok {
+		limit = max(limit, s.limitOfHeap(c.knee(s.Facts.Given.MaxHeap(s.AmpleBytes), KneeShare)))
 	}
-	if s.leavesDirect() && ledgerOf(b, 0).directFollowsHeap() { // with less the whole heap is collected each time
+	if s.leavesDirect() && ledgerOf(t, 0).directFollowsHeap() { // with less the whole heap is collected each time
 		limit = max(limit, s.limitOfHeap(s.directTaken()))
 	}
 	return wholeMiB(min(limit, s.AmpleBytes))

@@ -117,7 +117,7 @@ func TestLimitAsGivenLeavesDirectItsBound(t *testing.T) {
 		b.NeededBytes = 900 * mib
 		b.Result.End = withDirect(PhaseBaseline, c.end, 512, c.flags).Result.Peak
 		s := &Search{AmpleBytes: 2048 * mib, Facts: Facts{Given: given}, found: Found{Baseline: b, Trials: []Trial{b}}}
-		got := s.guessAsGiven() / mib
+		got := s.foreseeAsGiven(s.found.Baseline) / mib
 		if c.least > 0 && (got < c.least || got > c.least+8) || c.least == 0 && got > 1000 {
 			t.Errorf("%+v: %d MiB", c, got)
 		}

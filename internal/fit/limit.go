@@ -96,6 +96,9 @@ type narrowing struct {
 	// the first step away from it is a small one.
 	guess int64
 	near  bool
+	// anew is the guess by the last trial as given, which may know better what lives than the
+	// baseline; 0 is none.
+	anew int64
 	// needs says that what the setup needs does not go by the limit, so that
 	// less than that need not be tried, and with all its page cache it passes.
 	needs bool
@@ -128,6 +131,9 @@ func (s *Search) narrow(ctx context.Context, p point, g narrowing, most int) (po
 			p.at = t
 			if t.CacheBytes > 0 {
 				g.guess = s.predict(t)
+			}
+			if g.phase == PhaseAsGiven && !g.needs {
+				g.anew = s.guessAsGiven(t)
 			}
 		} else {
 			p.fails = next
@@ -224,7 +230,11 @@ func (g narrowing) stepDown(p point, last Trial, left int) int64 {
 	if last.CacheBytes > 0 { // the guess is by this trial
 		return max(2*tolerance(last.LimitBytes, g.share), last.LimitBytes-g.guess)
 	}
-	return g.step(p, last, left)
+	step := g.step(p, last, left)
+	if g.anew > 0 {
+		step = max(step, last.LimitBytes-g.anew)
+	}
+	return step
 }
 
 // stepUp is how far to go above the last trial, which failed.

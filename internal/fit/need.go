@@ -52,6 +52,16 @@ func (n Need) BoundWith(samples int) int64 {
 	return sure + boundOf(float64(n.MeanBytes-sure), samples, max(needFreedom, freedom), n.Deviation)
 }
 
+// Content is the share of runs that need no more than a limit, with the confidence of the bound.
+func (n Need) Content(limit int64) float64 {
+	sure := n.GrowthBytes + n.UntouchedBytes
+	if limit <= sure {
+		return 0
+	}
+	above := math.Log(float64(limit-sure) / float64(n.MeanBytes-sure))
+	return toleranceContent(n.Samples, n.Freedom, above/n.Deviation, needConfidence)
+}
+
 func boundOf(mean float64, samples int, freedom, deviation float64) int64 {
 	return int64(mean * math.Exp(deviation*toleranceFactor(samples, freedom, needContent, needConfidence)))
 }

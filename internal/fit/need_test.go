@@ -51,6 +51,15 @@ func TestNeedOf(t *testing.T) {
 	if more := n.BoundWith(20); more >= n.BoundBytes || more <= n.MeanBytes {
 		t.Errorf("with more samples the bound is %d, now %d", more, n.BoundBytes)
 	}
+	if c := n.Content(n.BoundBytes); math.Abs(c-needContent) > 0.001 {
+		t.Errorf("%.4f of runs need no more than the bound", c)
+	}
+	if c := n.Content(n.MeanBytes); c <= 0 || c >= 0.5 {
+		t.Errorf("%.4f of runs surely need no more than the mean", c)
+	}
+	if c := n.Content(n.GrowthBytes); c != 0 {
+		t.Errorf("%.4f of runs need no more than nothing", c)
+	}
 	if _, known := s.needOf(Setup{Options: []string{"-Xmx48m"}}); known {
 		t.Error("what no trial tells is known")
 	}

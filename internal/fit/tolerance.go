@@ -27,7 +27,23 @@ func toleranceFactor(n int, freedom, content, confidence float64) float64 {
 	return high
 }
 
-// noncentralT is the distribution function of the noncentral t distribution for t > 0:
+// toleranceContent is the inverse: the content that is below so many standard deviations above
+// the mean, with the given confidence.
+func toleranceContent(n int, freedom, factor, confidence float64) float64 {
+	root := math.Sqrt(float64(n))
+	low, high := -10.0, 10.0 // quantiles of the standard normal distribution
+	for high-low > 1e-4 {
+		middle := (low + high) / 2
+		if noncentralT(factor*root, freedom, middle*root) < confidence {
+			high = middle
+		} else {
+			low = middle
+		}
+	}
+	return stats.StdNormal.CDF(low)
+}
+
+// noncentralT is the distribution function of the noncentral t distribution:
 // the normal distribution of t·u − shift, averaged over the ratio u of an estimated
 // standard deviation to the true one.
 func noncentralT(t, freedom, shift float64) float64 {

@@ -24,6 +24,9 @@ func TestToleranceFactor(t *testing.T) {
 		if got := toleranceFactor(c.n, float64(c.n-1), c.content, c.confidence); math.Abs(got-c.want) > 2e-3*c.want {
 			t.Errorf("%d samples, %g with %g: %.4f, want %.4f", c.n, c.content, c.confidence, got, c.want)
 		}
+		if got := toleranceContent(c.n, float64(c.n-1), c.want, c.confidence); math.Abs(got-c.content) > 1e-3 {
+			t.Errorf("%d samples, %g deviations with %g: %.4f, want %.4f", c.n, c.want, c.confidence, got, c.content)
+		}
 	}
 }
 

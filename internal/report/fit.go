@@ -3,6 +3,7 @@ package report
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"path/filepath"
 	"strings"
 	"time"
@@ -141,7 +142,7 @@ const moreSamples = 20
 func fitNeed(r *fit.Result) []document.Block {
 	var out []document.Block
 	if n := r.Need; n != nil {
-		out = append(append(out, aside(needText(*n))), needTable(r)...)
+		out = append(append(out, aside(needText(*n, r.LimitBytes))), needTable(r)...)
 	}
 	for _, text := range []string{atLimit(r), stressed(r)} {
 		if text != "" {
@@ -151,8 +152,8 @@ func fitNeed(r *fit.Result) []document.Block {
 	return out
 }
 
-// needText says how sure the limit is, and what more runs would save.
-func needText(n fit.Need) string {
+// needText says how sure a limit is, and what more runs would save.
+func needText(n fit.Need, limit int64) string {
 	how := fmt.Sprintf("%d runs", n.Samples)
 	if n.Pressed {
 		how = fmt.Sprintf("%d runs near that limit, by how long they waited for memory", n.Samples)
@@ -161,8 +162,12 @@ func needText(n fit.Need) string {
 	if n.Assumed > 0 {
 		differ = "taken to differ"
 	}
-	text := fmt.Sprintf("Runs with these options need %s on the average (%s, %s by %.1f %%); 99 %% of them need no more than %s, with a confidence of 95 %%.",
-		Size(n.MeanBytes), how, differ, 100*n.Deviation, Size(n.BoundBytes))
+	within := ""
+	if limit < n.BoundBytes {
+		within = fmt.Sprintf(", and %.0f %% no more than the limit", math.Floor(100*n.Content(limit)))
+	}
+	text := fmt.Sprintf("Runs with these options need %s on the average (%s, %s by %.1f %%); 99 %% of them need no more than %s%s, with a confidence of 95 %%.",
+		Size(n.MeanBytes), how, differ, 100*n.Deviation, Size(n.BoundBytes), within)
 	if less := n.BoundBytes - n.BoundWith(moreSamples); less >= MiB && n.Samples < moreSamples {
 		text += fmt.Sprintf(" With %d runs like these the limit would be about %s less.", moreSamples, Size(less))
 	}

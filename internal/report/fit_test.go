@@ -229,6 +229,20 @@ func TestPressedTrials(t *testing.T) {
 	}
 }
 
+// Of a limit below the bound, for the proof moved that or the margin is the user's, it is said how
+// many runs need no more.
+func TestNeedText(t *testing.T) {
+	n := *fitResult(t).Need
+	for limit, want := range map[int64]string{
+		171 * MiB: "99 % of them need no more than 170.0 MiB, with a confidence of 95 %.",
+		168 * MiB: "99 % of them need no more than 170.0 MiB, and 97 % no more than the limit, with a confidence of 95 %.",
+	} {
+		if got := needText(n, limit); !strings.Contains(got, want) {
+			t.Errorf("%d MiB: %s", limit/MiB, got)
+		}
+	}
+}
+
 // What is to be pasted must be one command with the words that were measured.
 func TestFitCommandsPaste(t *testing.T) {
 	r := fitResult(t)
