@@ -25,7 +25,7 @@ func (s *Search) confirm(ctx context.Context) error {
 		return s.recommend(best.setup, c, err)
 	}
 	c, err := s.confirmFrom(ctx, best.setup, start, s.mostLimit())
-	if err != nil || c.passed() {
+	if best = s.best; err != nil || c.passed() {
 		return s.recommend(best.setup, c, err)
 	}
 	s.note("from %d MiB on nothing is saved: the options as given are put to the same test", given.limit()/mib)
@@ -36,7 +36,7 @@ func (s *Search) confirm(ctx context.Context) error {
 	s.found.AsGiven = g.last()
 	again, err := s.confirmFrom(ctx, best.setup, max(c.limit, start), g.limit)
 	if again.failed = cmp.Or(c.failed, again.failed); err != nil || again.passed() {
-		return s.recommend(best.setup, again, err)
+		return s.recommend(s.best.setup, again, err)
 	}
 	s.dropLevers("with all that is kept, fresh runs needed no less than as given")
 	return s.recommend(given.setup, g, nil)
@@ -116,7 +116,8 @@ func (c confirmation) last() Trial {
 }
 
 // confirmFrom raises a limit until all runs that prove it pass, but not to the limit
-// below or more, nor too often.
+// below or more, nor too often. Where a run lacked heap, and not memory, that is raised with it:
+// the best point is then another one.
 func (s *Search) confirmFrom(ctx context.Context, setup Setup, limit, below int64) (confirmation, error) {
 	c := confirmation{limit: limit}
 	for raises := 0; raises <= maxRaises && c.limit < below; raises++ {
@@ -124,8 +125,12 @@ func (s *Search) confirmFrom(ctx context.Context, setup Setup, limit, below int6
 		if err := s.prove(ctx, setup, &c, below); err != nil || c.passed() || c.limit >= s.AmpleBytes {
 			return c, err
 		}
-		s.note("a confirming run at %d MiB was %s: the limit is raised", c.limit/mib, c.last().Verdict)
 		c.failed = cmp.Or(c.failed, c.limit)
+		if more, ok := s.raiseHeap(setup, c.last()); ok {
+			setup, c.limit = s.best.setup, max(s.foreseen(s.best.setup, below), min(s.AmpleBytes, c.limit+more))
+			continue
+		}
+		s.note("a confirming run at %d MiB was %s: the limit is raised", c.limit/mib, c.last().Verdict)
 		step := max(mib, wholeMiB(int64(raise*float64(c.limit))))
 		c.limit = max(s.foreseen(setup, below), min(s.AmpleBytes, c.limit+step<<max(0, raises-1))) // the third and later raises are larger
 	}

@@ -36,6 +36,8 @@ type model struct {
 	tight float64
 	// garbage is what old garbage the baselines' collections left beside what lives.
 	garbage int64
+	// outgrows is how much more lives at the end of a run of ten times the load.
+	outgrows int64
 	// soft says that an application that lacks page cache is slow, and not
 	// killed.
 	soft bool
@@ -181,7 +183,11 @@ func (m *model) Try(ctx context.Context, a Attempt) (Outcome, error) {
 		o.AskedSpeed, o.AskedShare = 0.9*rate(a.Baseline), 0.9
 		o.Narrow = o.Verdict == trial.TooSlow && speed > 0.85*o.AskedSpeed
 	}
-	if max < m.live*11/10 || m.ooms && max < 2*m.live {
+	lives := m.live
+	if a.Phase == PhaseLong {
+		lives += m.outgrows
+	}
+	if max < lives*11/10 || m.ooms && max < 2*m.live {
 		fail(trial.OutOfMemory)
 	}
 	if m.squeezes && a.Squeeze {
@@ -196,6 +202,9 @@ func (m *model) Try(ctx context.Context, a Attempt) (Outcome, error) {
 	if m.counts {
 		seconds := modelWork / work * math.Exp(m.costNoise*m.rng.NormFloat64()-m.now/3)
 		o.Measured.Load = &load.Result{Sent: modelWork, OK: modelWork, Elapsed: time.Duration(modelWork / speed * float64(time.Second))}
+		if a.Phase == PhaseLong && o.Verdict == trial.OutOfMemory {
+			o.Measured.Load.OK = longLoad * modelWork * (max - m.live) / m.outgrows
+		}
 		defer func() {
 			o.Result.Load, o.Result.LoadCPUTime = o.Measured.Load, time.Duration(seconds*float64(time.Second))
 		}()
@@ -315,6 +324,40 @@ func TestLimitAsGivenDespiteGarbage(t *testing.T) {
 		if got, grid := f.AsGiven.LimitBytes, m.grid(t, Setup{}, 2048*mib); float64(got) > 1.3*float64(grid) {
 			t.Errorf("seed %d: as given %d MiB, the grid finds %d", seed, got/mib, grid/mib)
 		}
+	}
+}
+
+// A run of ten times the load that outgrows a sized heap has that raised, and the limit with it:
+// as given the heap is a quarter of the limit, and needs far more.
+func TestProofRaisesHeap(t *testing.T) {
+	raised := 0
+	for seed := range uint64(50) {
+		m := newModel(rand.New(rand.NewPCG(seed, 6)))
+		m.live, m.heap, m.outgrows, m.gcCost, m.counts, m.ooms, m.soft = 12*mib, 40*mib, 100*mib, 0.1*mib, true, false, false
+		s := &Search{Trier: m, Levers: Levers, AmpleBytes: 2048 * mib, Baselines: DefaultBaselines, Confirmations: DefaultConfirmations, Margin: MarginByBound, Stress: true, Spare: 0.1,
+			Facts: Facts{Release: jvmopts.ParseRelease("17.0.15")}}
+		f, err := s.Run(t.Context())
+		if err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		if heap := f.Setup.heapBytes(); heap > 0 && (heap < 123*mib || heap > 200*mib) || f.Long == nil || !f.Long.enough() || !f.Long.Setup.Same(f.Setup) {
+			t.Errorf("seed %d: %q at %d MiB", seed, f.Setup.Options, f.LimitBytes/mib)
+		}
+		told := f.Setup.heapBytes() == 0
+		for _, l := range f.Levers {
+			for _, o := range l.Setup.Options {
+				told = told || l.Kept && o == mibOption("-Xmx", f.Setup.heapBytes()/mib)
+			}
+		}
+		if checkFound(t, s, f); !told {
+			t.Errorf("seed %d: no lever has the heap of %q", seed, f.Setup.Options)
+		}
+		if f.Setup.heapBytes() > 0 {
+			raised++
+		}
+	}
+	if raised < 10 {
+		t.Errorf("%d of 50 answers have a heap that was raised", raised)
 	}
 }
 
