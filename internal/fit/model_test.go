@@ -327,8 +327,9 @@ func TestLimitAsGivenDespiteGarbage(t *testing.T) {
 	}
 }
 
-// A run of ten times the load that outgrows a sized heap has that raised, and the limit with it:
-// as given the heap is a quarter of the limit, and needs far more.
+// A run of ten times the load that outgrows a sized heap has that raised, and the limit with it.
+// In many models as given then needs less, for the heap that they have touched as given stays as
+// it is.
 func TestProofRaisesHeap(t *testing.T) {
 	raised := 0
 	for seed := range uint64(50) {
