@@ -132,7 +132,7 @@ func (s *Search) narrow(ctx context.Context, p point, g narrowing, most int) (po
 			if t.CacheBytes > 0 {
 				g.guess = s.predict(t)
 			}
-			if g.phase == PhaseAsGiven && !g.needs {
+			if g.phase == PhaseAsGiven && !g.needs && t.Verdict == trial.Passed { // a slow one may have been ended before it was at its largest
 				g.anew = s.guessAsGiven(t)
 			}
 		} else {
