@@ -35,6 +35,11 @@ func paceRatio(a, b time.Duration) float64 {
 	return b.Seconds() / a.Seconds()
 }
 
+// CostAt is Cost on a machine of another pace; Cost itself where one of the two is not known.
+func (m Measured) CostAt(pace time.Duration) time.Duration {
+	return time.Duration(float64(m.Cost) * paceRatio(m.Pace, pace))
+}
+
 // mostWaited keeps the cost of what did nothing but wait finite.
 const mostWaited = 0.99
 
