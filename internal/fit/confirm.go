@@ -18,18 +18,17 @@ const (
 // in one of the two: the options as given are then put to the same test, and are
 // the recommendation unless less is confirmed with more.
 func (s *Search) confirm(ctx context.Context) error {
-	best, given := s.best, s.given
-	start := s.withMargin()
-	if best.setup.empty() {
-		c, err := s.confirmFrom(ctx, best.setup, start, s.AmpleBytes+1)
-		return s.recommend(best.setup, c, err)
+	given, start, below := s.given, s.withMargin(), s.mostLimit()
+	if s.best.setup.empty() {
+		below = s.AmpleBytes + 1
 	}
-	c, err := s.confirmFrom(ctx, best.setup, start, s.mostLimit())
-	if best = s.best; err != nil || c.passed() {
+	c, err := s.confirmFrom(ctx, s.best.setup, start, below)
+	best := s.best
+	if err != nil || c.passed() || best.setup.empty() {
 		return s.recommend(best.setup, c, err)
 	}
 	s.note("from %d MiB on nothing is saved: the options as given are put to the same test", given.limit()/mib)
-	g, err := s.confirmFrom(ctx, given.setup, given.limit(), s.AmpleBytes+1)
+	g, err := s.confirmFrom(ctx, given.setup, max(given.limit(), c.forHeap), s.AmpleBytes+1)
 	if err != nil || !g.passed() {
 		return s.recommend(given.setup, g, err)
 	}
@@ -104,6 +103,8 @@ type confirmation struct {
 	runs  []Trial
 	// failed is the first limit at which a run failed; 0 is none.
 	failed int64
+	// forHeap is the limit at which a heap that follows it has room for what lives; 0 is unknown.
+	forHeap int64
 }
 
 func (c confirmation) passed() bool { return len(c.runs) > 0 && c.last().enough() }
@@ -117,7 +118,7 @@ func (c confirmation) last() Trial {
 
 // confirmFrom raises a limit until all runs that prove it pass, but not to the limit
 // below or more, nor too often. Where a run lacked heap, and not memory, that is raised with it:
-// the best point is then another one.
+// the best point is then another one. A heap that follows the limit has that raised.
 func (s *Search) confirmFrom(ctx context.Context, setup Setup, limit, below int64) (confirmation, error) {
 	c := confirmation{limit: limit}
 	for raises := 0; raises <= maxRaises && c.limit < below; raises++ {
@@ -125,14 +126,17 @@ func (s *Search) confirmFrom(ctx context.Context, setup Setup, limit, below int6
 		if err := s.prove(ctx, setup, &c, below); err != nil || c.passed() || c.limit >= s.AmpleBytes {
 			return c, err
 		}
-		c.failed = cmp.Or(c.failed, c.limit)
+		c.failed, c.forHeap = cmp.Or(c.failed, c.limit), max(c.forHeap, s.limitForHeap(c.last()))
 		if more, ok := s.raiseHeap(setup, c.last()); ok {
+			if setup.empty() { // it is more than as given now
+				below = s.mostLimit()
+			}
 			setup, c.limit = s.best.setup, max(s.foreseen(s.best.setup, below), min(s.AmpleBytes, c.limit+more))
 			continue
 		}
 		s.note("a confirming run at %d MiB was %s: the limit is raised", c.limit/mib, c.last().Verdict)
 		step := max(mib, wholeMiB(int64(raise*float64(c.limit))))
-		c.limit = max(s.foreseen(setup, below), min(s.AmpleBytes, c.limit+step<<max(0, raises-1))) // the third and later raises are larger
+		c.limit = max(c.forHeap, s.foreseen(setup, below), min(s.AmpleBytes, c.limit+step<<max(0, raises-1))) // the third and later raises are larger
 	}
 	return c, nil
 }

@@ -362,6 +362,50 @@ func TestProofRaisesHeap(t *testing.T) {
 	}
 }
 
+// Where a run of ten times the load outgrows a heap that follows the limit, the heap is sized, if
+// that is allowed, and the options as given need a limit of which it is a part.
+func TestProofSizesHeap(t *testing.T) {
+	slow := Lever{ID: "slow", Options: []string{"-Xmx{heap}m", "-XX:TieredStopAtLevel=1"}, Since: jvmopts.Release{Feature: 8}, bound: boundHeap}
+	arena := Levers[slices.IndexFunc(Levers, func(l Lever) bool { return slices.Contains(l.Env, "MALLOC_ARENA_MAX=1") })]
+	for name, c := range map[string]struct {
+		levers []Lever
+		sized  bool
+	}{
+		"beside another lever": {[]Lever{slow, arena}, true},
+		"alone":                {[]Lever{slow}, true},
+		"not allowed":          {[]Lever{arena}, false},
+	} {
+		for seed := range uint64(30) {
+			m := newModel(rand.New(rand.NewPCG(seed, 6)))
+			m.live, m.heap, m.outgrows, m.gcCost, m.counts, m.ooms, m.soft = 62*mib, 110*mib, 240*mib, 0.1*mib, true, false, false
+			m.c1, m.mallocFree = 0.5, 40*mib
+			s := &Search{Trier: m, Levers: c.levers, AmpleBytes: 2048 * mib, Baselines: DefaultBaselines, Confirmations: DefaultConfirmations, Margin: MarginByBound, Stress: true, Spare: 0.1,
+				Facts: Facts{Release: jvmopts.ParseRelease("17.0.15")}}
+			f, err := s.Run(t.Context())
+			if err != nil {
+				t.Fatalf("%s, seed %d: %v", name, seed, err)
+			}
+			checkFound(t, s, f)
+			heap, told := f.Setup.heapBytes(), slices.ContainsFunc(f.Levers, func(l LeverResult) bool { return l.Kept && l.Lever.Name == grownHeap.Name })
+			if c.sized != (heap > 332*mib && heap < 480*mib) || c.sized != (f.LimitBytes < 1000*mib) || told != c.sized {
+				t.Errorf("%s, seed %d: %q at %d MiB", name, seed, f.Setup.Options, f.LimitBytes/mib)
+			}
+			if as := f.AsGiven.LimitBytes; as < 4*332*mib || as > 1600*mib {
+				t.Errorf("%s, seed %d: %d MiB as given", name, seed, as/mib)
+			}
+			long := 0
+			for _, tr := range f.Trials {
+				if tr.Phase == PhaseLong {
+					long++
+				}
+			}
+			if long > 4 {
+				t.Errorf("%s, seed %d: %d long runs", name, seed, long)
+			}
+		}
+	}
+}
+
 // What a bundle that was too slow has told of C1 needs no second trial, nor a baseline beside
 // it, and levers that saved nothing with others are not tried apart, as long as a class archive
 // has had no trial.

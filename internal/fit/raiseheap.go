@@ -4,24 +4,45 @@ import (
 	"fmt"
 	"slices"
 
+	"tare.dev/tare/internal/footprint"
+	"tare.dev/tare/internal/jvmopts"
 	"tare.dev/tare/internal/trial"
 )
 
+// grownHeap sizes the heap where what lives in a run of many times the load outgrew the heap that
+// the JVM took by the limit: that is a part of it, so the limit would have to grow by several
+// times as much.
+var grownHeap = Lever{
+	ID: "heap", Name: "heap by what lives in a long run",
+	Options: []string{"-Xmx{heap}m"},
+	Why:     "what lives grows with the load, and by itself the heap is only a part of the limit",
+	Breaks:  "a live set that outgrows the heap ends in OutOfMemoryError",
+	Since:   jvmopts.Release{Feature: 8},
+	Rows:    []footprint.Owner{footprint.JavaHeap},
+	Harms:   []Harm{HarmHeap},
+}
+
 // raiseHeap has the best point take a larger heap, where that is what a run lacked which proves
 // it: what lives grows with the load. The young generation stays as it is. It says how much larger
-// the heap is; false where no lever sized that of the run.
+// the heap is; false where the user sized it, or no lever may.
 func (s *Search) raiseHeap(setup Setup, t Trial) (more int64, ok bool) {
-	has, levers, sizing := setup.heapBytes(), slices.Clone(s.best.levers), -1
+	if !t.lacksHeap() || !setup.Same(s.best.setup) {
+		return 0, false
+	}
+	levers, sizing := slices.Clone(s.best.levers), -1
 	for i, r := range levers {
 		if r.Setup.heapBytes() > 0 && !r.Lever.Own {
 			sizing = i
 		}
 	}
-	if has == 0 || sizing < 0 || !t.lacksHeap() {
-		return 0, false
+	if sizing < 0 {
+		if t.Phase != PhaseLong || s.fixesHeap(setup) || !slices.ContainsFunc(s.Levers, Lever.sizesHeap) {
+			return 0, false
+		}
+		sizing, levers = len(levers), append(levers, LeverResult{Lever: grownHeap, Kept: true})
 	}
-	heap := s.outgrown(t, has)
-	more = heap - has
+	heap := s.outgrown(t)
+	more = heap - s.heapOf(t)
 	s.note("a confirming run at %d MiB was %s: the heap is raised to %d MiB", t.LimitBytes/mib, t.Verdict, heap/mib)
 	raised := Setup{Options: []string{fmt.Sprintf("-Xmx%dm", heap/mib)}}
 	levers[sizing].Setup = levers[sizing].Setup.plus(raised)
@@ -36,12 +57,30 @@ func (t Trial) lacksHeap() bool {
 	return t.Verdict == trial.OutOfMemory || t.Verdict == trial.Thrashing && !t.lacksMemory()
 }
 
+// heapOf is the bound on a trial's heap.
+func (s *Search) heapOf(t Trial) int64 {
+	if heap := t.Setup.heapBytes(); heap > 0 {
+		return heap
+	}
+	return s.Facts.Given.MaxHeap(t.LimitBytes)
+}
+
+// limitForHeap is the limit at which the heap is large enough that follows it, where a run of many
+// times the load outgrew that; else 0.
+func (s *Search) limitForHeap(t Trial) int64 {
+	if t.Phase != PhaseLong || !t.lacksHeap() || s.fixesHeap(t.Setup) {
+		return 0
+	}
+	return s.bounded(s.limitOfHeap(s.outgrown(t)))
+}
+
 // mostOutgrown is how many times as large a heap becomes at once.
 const mostOutgrown = 4
 
 // outgrown is the heap for a run that ended when what lives had outgrown the heap that it has:
 // what lives is taken to grow with the answers. Half as large again is the least that is worth a run.
-func (s *Search) outgrown(t Trial, has int64) int64 {
+func (s *Search) outgrown(t Trial) int64 {
+	has := s.heapOf(t)
 	heap := has * 3 / 2
 	asked, live := t.Work.Measured, s.live(s.best)
 	if t.Phase == PhaseLong {

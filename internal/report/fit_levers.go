@@ -100,9 +100,12 @@ func p99Of(t fit.Trial) float64 {
 }
 
 // savedText is what a lever saved; one that was tried together with the one
-// above it has no figure of its own.
+// above it has no figure of its own, nor has one that the proof asked for.
 func savedText(l fit.LeverResult, last int) string {
-	if l.Trial == last {
+	switch l.Trial {
+	case 0:
+		return "for the proof"
+	case last:
 		return "with it"
 	}
 	if l.SavedBytes < MiB && l.CostRatio > 0 && l.CostRatio < 1 {
