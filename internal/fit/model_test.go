@@ -390,6 +390,9 @@ func TestProofSizesHeap(t *testing.T) {
 			if c.sized != (heap > 332*mib && heap < 480*mib) || c.sized != (f.LimitBytes < 1000*mib) || told != c.sized {
 				t.Errorf("%s, seed %d: %q at %d MiB", name, seed, f.Setup.Options, f.LimitBytes/mib)
 			}
+			if !slices.ContainsFunc(warnings(f), func(w string) bool { return strings.Contains(w, "what lives grows with the load") }) {
+				t.Errorf("%s, seed %d: nothing warns of what grows: %q", name, seed, warnings(f))
+			}
 			if as := f.AsGiven.LimitBytes; as < 4*332*mib || as > 1600*mib {
 				t.Errorf("%s, seed %d: %d MiB as given", name, seed, as/mib)
 			}

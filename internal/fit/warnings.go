@@ -42,7 +42,7 @@ func warnings(f *Found) []string {
 	for _, w := range growthWarnings(f.Confirmations, f.Long) {
 		add(w)
 	}
-	for _, w := range []string{f.OtherJVM, f.OwnHeap, f.slowWarning(), f.unwarmed(), f.coldWarning(), f.lightWarning(), f.directWarning()} {
+	for _, w := range []string{f.OtherJVM, f.OwnHeap, f.slowWarning(), f.unwarmed(), f.coldWarning(), f.lightWarning(), f.directWarning(), f.outgrownWarning()} {
 		if w != "" {
 			add(w)
 		}
@@ -68,6 +68,21 @@ func (f *Found) lightWarning() string {
 	}
 	return fmt.Sprintf("the measured load took %.1f s of the application's processor time: one collection more is several per cent of that, so what options cost is told badly. "+
 		"More load tells it better, or a longer one: --duration, --requests", r.Times.Group.Seconds())
+}
+
+// outgrownWarning says that what lives grows with the load, where the long run outgrew a heap; "" is
+// nothing to say.
+func (f *Found) outgrownWarning() string {
+	i := slices.IndexFunc(f.Trials, func(t Trial) bool { return t.Phase == PhaseLong && t.lacksHeap() })
+	if i < 0 {
+		return ""
+	}
+	heap := "the heap"
+	if has := mostHeap(f.Trials[i]); has > 0 {
+		heap = fmt.Sprintf("a heap of %d MiB", has/mib)
+	}
+	return fmt.Sprintf("what lives grows with the load: ten times as much outgrew %s. Where that does not come to an end (sessions, a cache without a bound), "+
+		"the application needs more one day, whatever the limit", heap)
 }
 
 // growthWarnings tell of what grew steadily in half of the runs or more, but for what came to

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -41,18 +42,30 @@ func fitNotes(r *fit.Result) []document.Block {
 	return out
 }
 
-// costText compares what an answer costs; empty where that cannot be compared,
-// and where there is no such run (nil).
+// tellingPace is by how much the pace of the machine must differ between two runs to be told.
+const tellingPace = 0.05
+
+// costText compares what an answer costs, and says what the pace of the machine has to do with
+// it; empty where that cannot be compared, and where there is no such run (nil).
 func costText(given, recommended *trial.Result) string {
 	if given == nil || recommended == nil || given == recommended {
 		return ""
 	}
-	if _, comparable := trial.CostRatio(given, recommended); !comparable {
+	ratio, comparable := trial.CostRatio(given, recommended)
+	if !comparable {
 		return ""
 	}
 	was, _ := given.AnswerCost()
 	is, _ := recommended.AnswerCost()
-	return fmt.Sprintf("an answer takes %s of processor time, as given %s (%s)", Duration(is), Duration(was), Change(was.Seconds(), is.Seconds()))
+	text := fmt.Sprintf("an answer takes %s of processor time, as given %s (%s)", Duration(is), Duration(was), Change(was.Seconds(), is.Seconds()))
+	if pace := is.Seconds() / was.Seconds() / ratio; math.Abs(pace-1) >= tellingPace {
+		longer := "longer"
+		if pace < 1 {
+			longer = "less"
+		}
+		text += fmt.Sprintf("; a fixed piece of work took %.0f %% %s meanwhile: at the same pace of the machine it is %s", 100*math.Abs(pace-1), longer, Change(1, ratio))
+	}
+	return text
 }
 
 // conditions are what the figures hold for.

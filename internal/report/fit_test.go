@@ -341,6 +341,12 @@ func TestCostText(t *testing.T) {
 	if got, want := costText(given, ran(1050, 1050*time.Millisecond)), "an answer takes 1.00 ms of processor time, as given 2.00 ms (-50 %)"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
+	slow := ran(1000, 2500*time.Millisecond)
+	given.Pace, slow.Pace = 600*time.Microsecond, 800*time.Microsecond
+	if got, want := costText(given, slow), "an answer takes 2.50 ms of processor time, as given 2.00 ms (+25 %); "+
+		"a fixed piece of work took 33 % longer meanwhile: at the same pace of the machine it is -6 %"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
 	for _, other := range []*trial.Result{nil, given, ran(1200, time.Second), {}} {
 		if got := costText(given, other); got != "" {
 			t.Errorf("%q", got)
