@@ -334,8 +334,8 @@ func (c Clause) check(m Measured, base *Measured) (b Broken, holding bool) {
 			return c.unmeasured("of the baseline: " + why), false
 		}
 		bar *= ref
-		if c.Metric == Cost { // what slows all work on the machine is not the application's
-			bar *= paceRatio(base.Pace, m.Pace)
+		if c.Metric == Cost { // what slows other work is not the application's; it need not feel what makes that faster
+			bar *= max(1, paceRatio(base.Pace, m.Pace))
 		}
 	}
 	return Broken{Clause: c, Text: c.describe(got, bar), Bar: bar, Miss: miss(got, bar)}, holds(got, c.Op, bar)

@@ -38,7 +38,8 @@ func TestParseSLO(t *testing.T) {
 }
 
 func TestSLOCheck(t *testing.T) {
-	base := &Measured{Load: loadResult(1000, 0, 100*time.Millisecond), Start: 2 * time.Second, Cost: 5 * time.Millisecond}
+	base := &Measured{Load: loadResult(1000, 0, 100*time.Millisecond), Start: 2 * time.Second, Cost: 5 * time.Millisecond, Pace: 600 * time.Microsecond}
+	at := func(pace, cost time.Duration) Measured { return Measured{Load: loadResult(1, 0, 0), Cost: cost, Pace: pace} }
 	tests := []struct {
 		slo  string
 		got  Measured
@@ -55,6 +56,10 @@ func TestSLOCheck(t *testing.T) {
 		{"p99<200ms", Measured{}, nil, nil},
 		{"errors=0 cost<=1.1x", Measured{Load: loadResult(1, 0, 0), Cost: 5500 * time.Microsecond}, base, nil},
 		{"errors=0 cost<=1.1x", Measured{Load: loadResult(1, 0, 0), Cost: 6 * time.Millisecond}, base, []string{"cost is 6ms, wanted <= 5.5ms (cost<=1.1x)"}},
+		{"cost<=1.1x", at(660*time.Microsecond, 6*time.Millisecond), base, nil},
+		{"cost<=1.1x", at(660*time.Microsecond, 6100*time.Microsecond), base, []string{"cost is 6.1ms, wanted <= 6.05ms (cost<=1.1x)"}},
+		{"cost<=1.1x", at(540*time.Microsecond, 5500*time.Microsecond), base, nil},
+		{"cost<=1.1x", at(540*time.Microsecond, 5600*time.Microsecond), base, []string{"cost is 5.6ms, wanted <= 5.5ms (cost<=1.1x)"}},
 		{"cost<20us", Measured{Load: loadResult(1, 0, 0), Cost: 20440 * time.Nanosecond}, base, []string{"cost is 20.4µs, wanted < 20µs (cost<20us)"}},
 		{"cost<2ms", Measured{Load: loadResult(1, 0, 0), Cost: 3 * time.Millisecond}, nil, []string{"cost is 3ms, wanted < 2ms (cost<2ms)"}},
 		{"cost<=1.1x", Measured{Load: loadResult(0, 3, 0)}, base, []string{"cost was not measured (cost<=1.1x): no request was answered well"}},
