@@ -39,7 +39,9 @@ func TestParseSLO(t *testing.T) {
 
 func TestSLOCheck(t *testing.T) {
 	base := &Measured{Load: loadResult(1000, 0, 100*time.Millisecond), Start: 2 * time.Second, Cost: 5 * time.Millisecond, Pace: 600 * time.Microsecond}
-	at := func(pace, cost time.Duration) Measured { return Measured{Load: loadResult(1, 0, 0), Cost: cost, Pace: pace} }
+	at := func(pace, cost time.Duration) Measured {
+		return Measured{Load: loadResult(1, 0, 0), Cost: cost, Pace: pace}
+	}
 	tests := []struct {
 		slo  string
 		got  Measured
