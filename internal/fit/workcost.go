@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"tare.dev/tare/internal/trial"
 )
@@ -177,14 +178,35 @@ func (s *Search) collectsAsGiven(t Trial) bool {
 // asOften is the ratio up to which two heaps are collected about as often for an answer.
 const asOften = 1.25
 
-// costPoint is what the work cost in a trial that did that of the baseline.
+// costPoint is what the work cost in a trial that did that of the baseline, or at least cost where
+// that is beyond the objective already.
 func (s *Search) costPoint(t Trial) (p costPoint, told bool) {
-	if !s.didTheWork(t) {
+	cost, told := s.workCost(t)
+	if !told {
 		return p, false
 	}
-	cost, measured := t.Result.AnswerCost()
 	collecting, _ := collectingOf(t)
-	return costPoint{setup: t.Setup, node: t.Node, log: math.Log(cost.Seconds() / s.pace(t)), collecting: collecting, at: t.Result.Time}, measured
+	return costPoint{setup: t.Setup, node: t.Node, log: math.Log(cost.Seconds() / s.pace(t)), collecting: collecting, at: t.Result.Time}, true
+}
+
+// workCost is the processor time of one answer of the baseline's work. A load that took too long
+// was ended: all of the work costs at least what a part of it did, and that may be more than the
+// objective allows for all. Code of C1 alone made an answer of Quarkus four times as dear.
+func (s *Search) workCost(t Trial) (cost time.Duration, told bool) {
+	if s.didTheWork(t) {
+		return t.Result.AnswerCost()
+	}
+	base := s.found.Baseline.Result
+	if base == nil || t.Result == nil || s.Spare <= 0 {
+		return 0, false
+	}
+	was, measured := base.AnswerCost()
+	_, also := t.Result.AnswerCost()
+	if !measured || !also || t.Result.Load.OK > base.Load.OK {
+		return 0, false
+	}
+	least := t.Result.LoadCPUTime / time.Duration(base.Load.OK)
+	return least, least.Seconds()/s.pace(t) > was.Seconds()/(1-s.Spare)
 }
 
 // costs are those of one setup.
@@ -359,7 +381,7 @@ func (s *Search) differFreely(one, other Setup) bool {
 
 // costUntold says that a trial of levers was too slow, that memory was not the reason, and
 // that it is not known whether they were: what the work cost may or may not be within the
-// objective, or less of it was done than in the baseline.
+// objective, or so little of it was done that this does not tell.
 func (s *Search) costUntold(t Trial) bool {
 	if !s.worthAgain(t) || !s.workTells(t) {
 		return false

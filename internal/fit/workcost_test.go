@@ -122,6 +122,7 @@ func TestCostUntold(t *testing.T) {
 		{"about as much, twice", 72, 4000, c1, 2, 1, false, true},
 		{"sure to cost more", 110, 4000, c1, 2, 0, false, false},
 		{"less work was done", 40, 2000, c1, 2, 0, true, false},
+		{"less work was done, for more than all may cost", 110, 2000, c1, 2, 0, false, false},
 		{"its threads wait for each other", 40, 4000, Setup{Env: arenas.Env}, 2, 0, false, false},
 		{"they share one processor", 40, 4000, Setup{Env: arenas.Env}, 1, 0, false, true},
 		{"it is to spend speed", 72, 4000, Setup{Options: []string{"-XX:CompileThresholdScaling=10"}}, 2, 0, false, false},
@@ -131,7 +132,7 @@ func TestCostUntold(t *testing.T) {
 		l.OK = c.answers
 		tr.Result.Load = &l
 		tr.Passed, tr.Verdict, tr.AskedShare, tr.SlowElsewhere, tr.Repeat = false, trial.TooSlow, 1/1.1, true, c.repeat
-		s := &Search{Levers: []Lever{arenas, hot}, Facts: Facts{Processors: c.processors}, found: Found{Baseline: base, Trials: []Trial{base, base, tr}}}
+		s := &Search{Levers: []Lever{arenas, hot}, Spare: 1 - 1/1.1, Facts: Facts{Processors: c.processors}, found: Found{Baseline: base, Trials: []Trial{base, base, tr}}}
 		if untold, noDearer := s.costUntold(tr), s.noDearer(tr); untold != c.untold || noDearer != c.noDearer {
 			t.Errorf("%s: untold %v, no dearer %v (%+v)", c.name, untold, noDearer, s.relativeCost(c.setup, Setup{}))
 		}
