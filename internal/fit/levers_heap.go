@@ -90,3 +90,16 @@ var heapSizeLevers = []Lever{
 		Harms: []Harm{HarmHeap},
 	},
 }
+
+// grownHeap sizes the heap where what lives in a run of many times the load outgrew the heap that
+// the JVM took by the limit: that is a part of it, so the limit would have to grow by several
+// times as much.
+var grownHeap = Lever{
+	ID: "heap", Name: "heap by what lives in a long run",
+	Options: []string{"-Xmx{heap}m"},
+	Why:     "what lives grows with the load, and by itself the heap is only a part of the limit",
+	Breaks:  "a live set that outgrows the heap ends in OutOfMemoryError",
+	Since:   feature(8),
+	Rows:    []footprint.Owner{footprint.JavaHeap},
+	Harms:   []Harm{HarmHeap},
+}

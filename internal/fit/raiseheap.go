@@ -1,26 +1,12 @@
 package fit
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
-	"tare.dev/tare/internal/footprint"
-	"tare.dev/tare/internal/jvmopts"
 	"tare.dev/tare/internal/trial"
 )
-
-// grownHeap sizes the heap where what lives in a run of many times the load outgrew the heap that
-// the JVM took by the limit: that is a part of it, so the limit would have to grow by several
-// times as much.
-var grownHeap = Lever{
-	ID: "heap", Name: "heap by what lives in a long run",
-	Options: []string{"-Xmx{heap}m"},
-	Why:     "what lives grows with the load, and by itself the heap is only a part of the limit",
-	Breaks:  "a live set that outgrows the heap ends in OutOfMemoryError",
-	Since:   jvmopts.Release{Feature: 8},
-	Rows:    []footprint.Owner{footprint.JavaHeap},
-	Harms:   []Harm{HarmHeap},
-}
 
 // raiseHeap has the best point take a larger heap, where that is what a run lacked which proves
 // it: what lives grows with the load. The young generation stays as it is. It says how much larger
@@ -46,7 +32,9 @@ func (s *Search) raiseHeap(setup Setup, t Trial) (more int64, ok bool) {
 	s.note("a confirming run at %d MiB was %s: the heap is raised to %d MiB", t.LimitBytes/mib, t.Verdict, heap/mib)
 	raised := Setup{Options: []string{fmt.Sprintf("-Xmx%dm", heap/mib)}}
 	levers[sizing].Setup = levers[sizing].Setup.plus(raised)
-	levers[sizing].SavedBytes -= more
+	if levers[sizing].Trial > 0 {
+		levers[sizing].SavedBytes -= more
+	}
 	s.best.setup, s.best.levers = setup.plus(raised), levers
 	s.adopt(s.best)
 	return more, true
@@ -59,10 +47,7 @@ func (t Trial) lacksHeap() bool {
 
 // heapOf is the bound on a trial's heap.
 func (s *Search) heapOf(t Trial) int64 {
-	if heap := t.Setup.heapBytes(); heap > 0 {
-		return heap
-	}
-	return s.Facts.Given.MaxHeap(t.LimitBytes)
+	return cmp.Or(t.Setup.heapBytes(), s.Facts.Given.MaxHeap(t.LimitBytes))
 }
 
 // limitForHeap is the limit at which the heap is large enough that follows it, where a run of many
