@@ -168,6 +168,16 @@ func TestExecIsFound(t *testing.T) {
 	}
 }
 
+// On a proc file system of other namespaces a JVM may have the PID that the agent has in its own.
+func TestOwnPIDElsewhereIsFound(t *testing.T) {
+	m := newMachine(t)
+	m.process(os.Getpid(), 100, libjvm)
+	m.pass(time.Second)
+	if got := m.kinds(m.id(os.Getpid(), 100)); len(got) == 0 || got[0] != "start" {
+		t.Errorf("%v", got)
+	}
+}
+
 // A shell that takes long to become a JVM, as one of many that start at once, is found as
 // soon as it is one.
 func TestYoungIsFoundSoon(t *testing.T) {

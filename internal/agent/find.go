@@ -2,7 +2,6 @@ package agent
 
 import (
 	"errors"
-	"os"
 	"time"
 
 	"tare.dev/tare/internal/linux"
@@ -53,8 +52,9 @@ func (f *finder) find(known func(pid int) bool, more func() bool) ([]*process.Ta
 	f.round++
 	f.forget(pids)
 	var out []*process.Target
+	self := f.proc.Self()
 	for _, pid := range pids {
-		if pid == os.Getpid() || known(pid) || !f.due(pid) {
+		if pid == self || known(pid) || !f.due(pid) {
 			continue
 		}
 		if !more() {

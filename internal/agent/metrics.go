@@ -7,7 +7,6 @@ import (
 	"log"
 	"net"
 	"net/http"
-	"os"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -102,7 +101,7 @@ func Serve(l net.Listener, h http.Handler, say func(error)) (stop func()) {
 // resident is the resident memory of this process in bytes, 0 when it cannot be
 // read.
 func resident(proc linux.FS) int64 {
-	st, err := proc.Status(os.Getpid())
+	st, err := proc.Status(proc.Self())
 	if err != nil {
 		return 0
 	}

@@ -1,6 +1,7 @@
 package linux
 
 import (
+	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -39,6 +40,15 @@ func FuzzParseStatus(f *testing.F) {
 			t.Fatalf("bad status %+v", s)
 		}
 	})
+}
+
+func TestSelf(t *testing.T) {
+	if got := NewFS("/proc").Self(); got != os.Getpid() {
+		t.Errorf("%d, want %d", got, os.Getpid())
+	}
+	if got := NewFS(t.TempDir()).Self(); got != 0 {
+		t.Errorf("%d where there is no process", got)
+	}
 }
 
 func TestParseBirth(t *testing.T) {

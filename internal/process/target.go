@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"sort"
 	"strconv"
@@ -129,8 +128,9 @@ func List(proc linux.FS) ([]*Target, error) {
 	}
 	sort.Ints(pids)
 	var out []*Target
+	self := proc.Self()
 	for _, pid := range pids {
-		if pid == os.Getpid() {
+		if pid == self {
 			continue
 		}
 		if t, err := Find(proc, pid); err == nil {
