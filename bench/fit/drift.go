@@ -23,6 +23,18 @@ const hardlyAgain = 0.01
 type pairs struct {
 	n              int
 	squares, asAre float64
+	// paces is the sum of squares of the differences of the pace, and both that of their products
+	// with those of the costs as they are.
+	paces, both float64
+}
+
+// felt is what of the difference of the pace shows in the costs, by least squares.
+func felt(bins []pairs) (share float64, told bool) {
+	var all pairs
+	for _, p := range bins {
+		all.paces, all.both = all.paces+p.paces, all.both+p.both
+	}
+	return all.both / all.paces, all.paces > 0
 }
 
 // deviation is the standard deviation of one of two trials, in logarithms.
@@ -37,10 +49,12 @@ func (r *replayed) driftOf() []pairs {
 			for _, o := range k.trials[:i] {
 				ratio, alike := alikeCosts(t, o)
 				if bin := binOf(t.Result.Time.Sub(o.Result.Time).Abs()); alike && bin < len(out) {
-					slower := t.Result.Pace.Seconds() / o.Result.Pace.Seconds()
-					out[bin].n++
-					out[bin].squares += math.Pow(math.Log(ratio), 2)
-					out[bin].asAre += math.Pow(math.Log(ratio*slower), 2)
+					slower := math.Log(t.Result.Pace.Seconds() / o.Result.Pace.Seconds())
+					over, asIs := math.Log(ratio), math.Log(ratio)+slower
+					p := &out[bin]
+					p.n++
+					p.squares, p.asAre = p.squares+over*over, p.asAre+asIs*asIs
+					p.paces, p.both = p.paces+slower*slower, p.both+slower*asIs
 				}
 			}
 		}
@@ -73,13 +87,13 @@ func (t recorded) hardlyRead() bool {
 // writeDrift tells how the machine drifts.
 func writeDrift(t *strings.Builder, all []figures) {
 	t.WriteString("## How far the machine drifts\n\nThe standard deviation of what the same work costs in processor time with the same options and memory enough, over the pace of the machine (that of a fixed piece of work beside each trial, see Banks), by the minutes between two trials, then what it is without that; in brackets the pairs of trials. " +
-		"A bank of which no trial knew a pace tells nothing. Where two that were made soon after each other differ by less, the machine drifts by more than its pace tells; the search takes it to (internal/fit/regression.go).\n\n| cell |")
+		"A bank of which no trial knew a pace tells nothing. Where two that were made soon after each other differ by less, the machine drifts by more than its pace tells; the search takes it to (internal/fit/regression.go). Felt is what of the differences of the pace shows in those of the costs, by least squares over all pairs.\n\n| cell |")
 	from := time.Duration(0)
 	for _, end := range driftBins {
 		fmt.Fprintf(t, " %.0f … %.0f min |", from.Minutes(), end.Minutes())
 		from = end
 	}
-	t.WriteString("\n|---" + strings.Repeat("|---", len(driftBins)) + "|\n")
+	t.WriteString(" felt |\n|---" + strings.Repeat("|---", len(driftBins)) + "|---:|\n")
 	for _, f := range all {
 		fmt.Fprintf(t, "| %s |", f.cell)
 		for _, p := range f.drift {
@@ -89,7 +103,10 @@ func writeDrift(t *strings.Builder, all []figures) {
 			}
 			fmt.Fprintf(t, " %.3f, %.3f without (%d) |", p.deviation(p.squares), p.deviation(p.asAre), p.n)
 		}
-		t.WriteString("\n")
+		if share, told := felt(f.drift); told {
+			fmt.Fprintf(t, " %.2f", share)
+		}
+		t.WriteString(" |\n")
 	}
 	t.WriteString("\n")
 }

@@ -253,7 +253,7 @@ func (t Trial) FastBeside(baseline Trial) bool {
 }
 
 // apart is how much baselines differ in what decides: by how much more the same work cost in
-// the dearest, with the pace of the machine divided out, or else how much faster the fastest was.
+// the dearest, without what is usually felt of the pace of the machine, or else how much faster the fastest was.
 func (s *Search) apart(runs []Trial) float64 {
 	if len(runs) < 2 || !s.ByWork || s.burnsIdle() {
 		return spread(runs)
@@ -264,7 +264,7 @@ func (s *Search) apart(runs []Trial) float64 {
 		if !told {
 			return spread(runs)
 		}
-		logs = append(logs, p.log)
+		logs = append(logs, p.log-usualFeeling*p.pace)
 	}
 	return math.Exp(slices.Max(logs)-slices.Min(logs)) - 1
 }

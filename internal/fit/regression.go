@@ -15,7 +15,8 @@ import (
 // such as the parts of a bundle that failed, tell of a word several times. Nodes have a
 // factor each: what is compared is compared on one node. A machine is faster and slower for
 // minutes: trials that were made soon after each other have that in common, and tell more of
-// each other than of those long before (generalized least squares, Aitken 1936).
+// each other than of those long before (generalized least squares, Aitken 1936). The last factor
+// is what of the machine's pace the application feels.
 type regression struct {
 	words []string // the columns after the first, which all trials have
 	nodes []string // the columns after those, without the first node: blocks
@@ -31,7 +32,9 @@ type costPoint struct {
 	setup Setup
 	node  string
 	log   float64
-	// collecting is the share of that which collections took.
+	// pace is the logarithm of how slow the machine was meanwhile.
+	pace float64
+	// collecting is the share of the cost that collections took.
 	collecting float64
 	// at is when it was made; where that is zero it has nothing in common with the others.
 	at time.Time
@@ -69,7 +72,7 @@ func regress(points []costPoint) regression {
 			r.nodes = append(r.nodes, p.node)
 		}
 	}
-	n := 1 + len(r.words) + len(r.nodes)
+	n := 2 + len(r.words) + len(r.nodes)
 	r.moment = make([]float64, n)
 	for range n {
 		r.normal = append(r.normal, make([]float64, n))
@@ -79,6 +82,7 @@ func regress(points []costPoint) regression {
 		rows = append(rows, append(r.block(p), p.log))
 	}
 	apartFromDrift(rows, points)
+	rows = append(rows, r.usuallyFelt())
 	for _, row := range rows {
 		for i := range n {
 			r.moment[i] += row[i] * row[n]
@@ -92,8 +96,23 @@ func regress(points []costPoint) regression {
 		off := row[n] - dot(row[:n], factors)
 		r.squares += off * off
 	}
-	r.freedom = float64(len(points) - rank)
+	r.freedom = float64(len(rows) - rank)
 	return r
+}
+
+const (
+	// usualFeeling is how much of the machine's pace an application is taken to feel before trials
+	// tell, and feelingSpread its standard deviation: the demo service feels 0.9 of it, Tomcat and
+	// a Lucene index hardly any (docs/fit-theory.md).
+	usualFeeling, feelingSpread = 0.7, 0.4
+)
+
+// usuallyFelt is what is taken for known of the last factor, as the row of a trial that told it.
+func (r regression) usuallyFelt() []float64 {
+	row := make([]float64, 3+len(r.words)+len(r.nodes))
+	last, weight := len(row)-2, costSpread/feelingSpread
+	row[last], row[last+1] = weight, weight*usualFeeling
+	return row
 }
 
 const (
@@ -156,7 +175,7 @@ const otherJar, noHugePages = "-jar", "no huge pages"
 
 // row is the row of words; known is false where no trial had one of them.
 func (r regression) row(words []string) (row []float64, known bool) {
-	row, known = make([]float64, 1+len(r.words)+len(r.nodes)), true
+	row, known = make([]float64, 2+len(r.words)+len(r.nodes)), true
 	row[0] = 1
 	for _, w := range words {
 		if i := slices.Index(r.words, w); i >= 0 {
@@ -168,12 +187,13 @@ func (r regression) row(words []string) (row []float64, known bool) {
 	return row, known
 }
 
-// block is the row of a trial: that of its setup, on its node.
+// block is the row of a trial: that of its setup, on its node, at its pace.
 func (r regression) block(p costPoint) []float64 {
 	row, _ := r.row(p.words())
 	if i := slices.Index(r.nodes, p.node); i >= 0 {
 		row[1+len(r.words)+i] = 1
 	}
+	row[len(row)-1] = p.pace
 	return row
 }
 

@@ -82,6 +82,29 @@ func TestRegressionOfDrift(t *testing.T) {
 	}
 }
 
+// An application may feel all of the machine's pace or hardly any of it: trials as given tell, and
+// where they do not, what a lever costs that was tried at another pace is less sure.
+func TestRegressionOfPace(t *testing.T) {
+	a := adds("-a")
+	tried := func(felt float64) regression {
+		var points []costPoint
+		for _, pace := range []float64{0, -0.15, 0.15, 0.3, 0.1} {
+			points = append(points, costPoint{log: 1 + felt*pace, pace: pace})
+		}
+		return regress(append(points, costPoint{setup: a, log: 1.2 + felt*0.5, pace: 0.5}))
+	}
+	for _, felt := range []float64{0, 0.5, 1} {
+		log, variance, known := tried(felt).difference(a, Setup{})
+		if !known || math.Abs(log-0.2) > 0.08 || variance < 1.2 {
+			t.Errorf("felt %.1f: %.3f, variance %.3f", felt, log, variance)
+		}
+	}
+	once := regress([]costPoint{{log: 1}, {setup: a, log: 1.4, pace: 0.5}})
+	if log, variance, _ := once.difference(a, Setup{}); math.Abs(log-(0.4-usualFeeling*0.5)) > 1e-9 || math.Abs(variance-(2+math.Pow(0.5*feelingSpread/costSpread, 2))) > 1e-9 {
+		t.Errorf("by one trial each: %.3f, variance %.3f", log, variance)
+	}
+}
+
 // The bounds hold as often as they say, for words in any combination, on a steady machine and
 // on one that drifts.
 func TestRegressionCovers(t *testing.T) {

@@ -186,7 +186,7 @@ func (s *Search) costPoint(t Trial) (p costPoint, told bool) {
 		return p, false
 	}
 	collecting, _ := collectingOf(t)
-	return costPoint{setup: t.Setup, node: t.Node, log: math.Log(cost.Seconds() / s.pace(t)), collecting: collecting, at: t.Result.Time}, true
+	return costPoint{setup: t.Setup, node: t.Node, log: math.Log(cost.Seconds()), pace: math.Log(s.pace(t)), collecting: collecting, at: t.Result.Time}, true
 }
 
 // workCost is the processor time of one answer of the baseline's work. A load that took too long
@@ -206,7 +206,7 @@ func (s *Search) workCost(t Trial) (cost time.Duration, told bool) {
 		return 0, false
 	}
 	least := t.Result.LoadCPUTime / time.Duration(base.Load.OK)
-	return least, least.Seconds()/s.pace(t) > was.Seconds()/(1-s.Spare)
+	return least, least.Seconds()/max(1, s.pace(t)) > was.Seconds()/(1-s.Spare)
 }
 
 // costs are those of one setup.
@@ -425,7 +425,7 @@ func (s *Search) baselineTells(t Trial) bool {
 		at = at.Add(t.Took)
 	}
 	variance := func(setup Setup) float64 {
-		next := costPoint{setup: setup, node: t.Node, at: at}
+		next := costPoint{setup: setup, node: t.Node, at: at, pace: math.Log(s.pace(t))}
 		_, v, known := regress(append(s.costPoints(), next)).difference(t.Setup, Setup{})
 		if !known {
 			return math.Inf(1)
