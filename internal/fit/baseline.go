@@ -23,6 +23,8 @@ const (
 	// usualCache is the share of page cache that is taken to be needed until
 	// a trial has told; mostCache is the most that one is believed.
 	usualCache, mostCache = 0.3, 0.5
+	// filled is the share of the largest heap from which one counts as filled.
+	filled = 0.9
 )
 
 // runBaselines runs the baselines and keeps the one of median throughput: the
@@ -53,7 +55,12 @@ func (s *Search) runBaselines(ctx context.Context) error {
 			}
 		}
 		runs = append(runs, t)
-		s.found.Baseline = Median(s.undisturbed(runs))
+		counted := s.undisturbed(runs)
+		if lent(counted) {
+			counted = counted[1:]
+			s.found.Trials[0].CacheBytes = 0
+		}
+		s.found.Baseline = Median(counted)
 	}
 	s.unsteady = s.apart(runs) > steadySpread
 	s.setBar()
@@ -130,6 +137,16 @@ func (s *Search) undisturbed(runs []Trial) []Trial {
 		}
 	}
 	return out
+}
+
+// lent says that the first of several baselines had page cache that others had paid for: the later
+// ones had more. Which files an application opens is known after the first alone, so they were not
+// dropped before it, and what other processes had read of them was charged to those. A Lucene
+// service whose index of 77 MiB had just been made could do without all but 3 MiB there.
+func lent(runs []Trial) bool {
+	return len(runs) > 1 && runs[0].Number == 1 && !slices.ContainsFunc(runs[1:], func(t Trial) bool {
+		return pageCache(t)-pageCache(runs[0]) <= strayUnpaid
+	})
 }
 
 // disturbed says that other processes took so much of the machine that a trial's speed may be
@@ -329,15 +346,24 @@ func (s *Search) guessAsGiven(t Trial) int64 {
 }
 
 // foreseeAsGiven foresees the smallest limit as given, by a trial as given: the JVM sizes its heap
-// by the limit, and with it the bound of direct buffers, and all else stays as it is.
+// by the limit, and with it the bound of direct buffers, and all else stays as it is. One that had
+// too little memory does not tell what page cache it works with. One that filled its heap fills a
+// larger one: a small limit has a JVM begin with a small heap, from which what does not live gets
+// old, and such a heap grows as far as it may (a Lucene service took 15 MiB of 512, and 91 of 96).
 func (s *Search) foreseeAsGiven(t Trial) int64 {
 	cache := s.cacheNeed(t)
+	if !t.hasRoom() {
+		cache = max(cache, s.cacheNeed(s.found.Baseline))
+	}
 	limit := t.NeededBytes + cache
 	if s.heapFixed() {
 		return wholeMiB(limit)
 	}
 	heap := ledgerOf(t, 0).heap()
 	rest := max(floorBytes, t.NeededBytes-heap) + cache
+	if float64(heap) > filled*float64(s.Facts.Given.MaxHeap(t.LimitBytes)) {
+		heap = s.AmpleBytes
+	}
 	limit = s.limitWith(rest, func(limit int64) int64 { return min(heap, s.Facts.Given.MaxHeap(limit)) })
 	if c, ok := fitGCCost(heapPointOf(t, s.Facts.Given.MaxHeap(t.LimitBytes))); ok {
 		limit = max(limit, s.limitOfHeap(c.knee(s.Facts.Given.MaxHeap(s.AmpleBytes), KneeShare)))

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"tare.dev/tare/internal/footprint"
+	"tare.dev/tare/internal/jvmopts"
 	"tare.dev/tare/internal/load"
 	"tare.dev/tare/internal/trial"
 )
@@ -70,6 +72,70 @@ func TestDisturbedBaseline(t *testing.T) {
 		}
 		if points := s.costPoints(); !slices.Equal(got, c.want) || len(points) != len(c.want)+1 {
 			t.Errorf("%s: baselines %v, want %v; %d costs", c.name, got, c.want, len(points))
+		}
+	}
+}
+
+// The first baseline tells nothing of the page cache where other processes had paid for it.
+func TestBaselineThatOthersPaidFor(t *testing.T) {
+	run := func(cache int64) Outcome {
+		return Outcome{Passed: true, Throughput: 100, Measured: trial.Measured{Load: &load.Result{}}, PeakBytes: (100 + cache) * mib, NeededBytes: 100 * mib, CacheBytes: cache * mib / 2}
+	}
+	for _, c := range []struct {
+		name   string
+		caches []int64
+		want   int
+	}{
+		{"paid by others", []int64{39, 110}, 2},
+		{"its own", []int64{110, 112}, 1},
+		{"its own, the second had less", []int64{110, 39}, 1},
+	} {
+		trier := &noted{}
+		for _, cache := range c.caches {
+			trier.outcomes = append(trier.outcomes, run(cache))
+		}
+		trier.outcomes[0].Throughput++
+		s := &Search{Baselines: 2, AmpleBytes: 2048 * mib, Trier: trier}
+		if err := s.runBaselines(t.Context()); err != nil || s.found.Baseline.Number != c.want {
+			t.Errorf("%s: baseline %d, want %d; %v", c.name, s.found.Baseline.Number, c.want, err)
+		}
+		if told := s.found.Trials[0].CacheBytes > 0; told != (c.want == 1) {
+			t.Errorf("%s: what the first squeeze told counts: %v", c.name, told)
+		}
+	}
+}
+
+// A small limit has the JVM begin with a small heap, which fills what it may have: the next limit
+// is by what such a trial could not have dropped, and by the page cache that it lacked.
+func TestLimitAsGivenOfHeapThatFills(t *testing.T) {
+	given, err := jvmopts.Read(jvmopts.Input{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := func(limit, heap, needed, peak, cache int64, verdict trial.Verdict) Trial {
+		java := footprint.Row{Owner: footprint.JavaHeap, ResidentBytes: heap * mib}
+		return Trial{Attempt{LimitBytes: limit * mib}, Outcome{Verdict: verdict, Passed: verdict == trial.Passed, LiveBytes: 5 * mib,
+			NeededBytes: needed * mib, PeakBytes: peak * mib, CacheBytes: cache * mib, Result: &trial.Result{Peak: &footprint.Footprint{Rows: []footprint.Row{java}}}}}
+	}
+	for _, c := range []struct {
+		verdict     trial.Verdict
+		heap        int64
+		least, most int64
+	}{
+		{trial.Stalled, 91, 270, 310},
+		{trial.Stalled, 25, 250, 272},   // it did not fill it: what it had must do
+		{trial.OOMKilled, 91, 195, 230}, // what it would have needed is not known
+	} {
+		base := run(2048, 15, 95, 208, 78, trial.Passed)
+		trier := &noted{outcomes: []Outcome{run(191, c.heap, 168, 191, 0, c.verdict).Outcome}}
+		s := &Search{AmpleBytes: 2048 * mib, MaxTrials: 12, Trier: trier, Facts: Facts{Given: given}, found: Found{Baseline: base, Trials: []Trial{base}}}
+		s.Levers = Levers
+		s.setBar()
+		if err := s.findAsGiven(t.Context()); err != nil || len(trier.attempts) != givenTrials {
+			t.Fatalf("%d trials, %v", len(trier.attempts), err)
+		}
+		if got := trier.attempts[1].LimitBytes / mib; got < c.least || got > c.most {
+			t.Errorf("%+v: then %d MiB", c, got)
 		}
 	}
 }

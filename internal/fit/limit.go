@@ -96,8 +96,8 @@ type narrowing struct {
 	// the first step away from it is a small one.
 	guess int64
 	near  bool
-	// anew is the guess by the last trial as given, which may know better what lives than the
-	// baseline; 0 is none.
+	// anew is the guess by the last trial as given, which may know better what lives, and how far
+	// the heap grows, than the baseline; 0 is none.
 	anew int64
 	// needs says that what the setup needs does not go by the limit, so that
 	// less than that need not be tried, and with all its page cache it passes.
@@ -137,6 +137,9 @@ func (s *Search) narrow(ctx context.Context, p point, g narrowing, most int) (po
 			}
 		} else {
 			p.fails = next
+			if g.phase == PhaseAsGiven && !g.needs && t.Verdict == trial.Stalled {
+				g.anew = s.guessAsGiven(t)
+			}
 		}
 	}
 	return p, nil
@@ -249,7 +252,7 @@ func (g narrowing) stepUp(p point, last Trial, left int) int64 {
 	if fast := g.fastEnough(p); fast > 0 {
 		step = max(tolerance(g.high(p), g.share), min(fast-last.LimitBytes, max(step, wholeMiB(last.LimitBytes/farthest))))
 	}
-	return step
+	return max(step, g.anew-last.LimitBytes)
 }
 
 // farthest is the part of a limit that is gone up at once where speed tells that

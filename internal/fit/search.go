@@ -344,9 +344,9 @@ func (e *BudgetError) Error() string {
 
 const (
 	maxRepeats = 1
-	// strayUnpaid is how many bytes more than the least of all trials may
-	// be charged to others before chance is suspected: another JVM of the
-	// same JDK, which may be gone when the next trial runs.
+	// strayUnpaid is how many bytes more than in other trials may be charged to
+	// others before chance is suspected: another JVM of the same JDK, which may be
+	// gone when the next trial runs.
 	strayUnpaid = 6 * mib
 )
 
