@@ -210,6 +210,9 @@ func (s *Search) doubts(t Trial) bool {
 	if t.enough() && (findsLimit(t.Phase) || s.blameless(t)) { // its speed does not matter
 		return false
 	}
+	if s.hasNew(t, spendsSpeed) { // it is made without that lever instead, as where its cost is not told
+		return false
+	}
 	if s.surelyDear(t) || s.heapTooSmall(t) { // the pace of the machine is divided out, or collections tell why
 		return false
 	}

@@ -1,6 +1,7 @@
 package fit
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -250,5 +251,30 @@ func TestHeapThatFollowsTheLimitNeedsIt(t *testing.T) {
 	s.found.Trials[2].PeakBytes = 490 * mib
 	if got := s.limitOf(follows); got != 270*mib {
 		t.Errorf("one ended by itself with its limit full: %d MiB", got/mib)
+	}
+}
+
+// Where a smaller heap saves as much as bold levers do, it takes one of the trials that are kept for
+// finding the limit.
+func TestTighterHeapIsWorthAReservedTrial(t *testing.T) {
+	for _, c := range []struct {
+		name             string
+		left             int
+		need, heap, live int64
+		tried            bool
+	}{
+		{"a trial is left", reserve + 1, 138, 61, 25, true},
+		{"it saves a fifth", reserve, 138, 61, 25, true},
+		{"and only one may go", reserve - 1, 138, 61, 25, false},
+		{"it saves a tenth or less", reserve, 400, 61, 25, false},
+	} {
+		share := 0.017
+		at := Trial{Attempt{Phase: PhaseLever, Setup: Setup{Options: []string{fmt.Sprintf("-Xmx%dm", c.heap)}}, LimitBytes: 1024 * mib},
+			Outcome{Passed: true, Verdict: trial.Passed, NeededBytes: c.need * mib, LiveBytes: c.live * mib, Result: &trial.Result{GCShare: &share}}}
+		s := &Search{AmpleBytes: 2048 * mib, MaxTrials: 1 + c.left, found: Found{Trials: []Trial{at}}, best: point{setup: at.Setup, at: at}}
+		heap, reason := s.nextHeap(0)
+		if tried := reason == ""; tried != c.tried || !tried && reason != noTrialLeft {
+			t.Errorf("%s: %d MiB, %q", c.name, heap/mib, reason)
+		}
 	}
 }

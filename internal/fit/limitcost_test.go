@@ -236,3 +236,22 @@ func TestPassedByLuck(t *testing.T) {
 		t.Errorf("an objective that does not compare: %q", got)
 	}
 }
+
+// A trial of hot code alone that was too slow is no reason for a baseline beside it: it is made
+// without that lever.
+func TestNoBaselineForHotCode(t *testing.T) {
+	hot := Lever{ID: "hot", Name: "hot", Options: []string{"-XX:CompileThresholdScaling={scale}"}, Scales: []Scale{{10, 0.85}}}
+	base := costing(Setup{}, PhaseBaseline, 10)
+	slow := func(option string) Trial {
+		t := costing(adds(option), PhaseLever, 12)
+		t.Passed, t.Verdict, t.AskedShare, t.SlowElsewhere, t.Number = false, trial.TooSlow, 1/1.1, true, 2
+		return t
+	}
+	for option, want := range map[string]bool{"-XX:CompileThresholdScaling=10": false, "-XX:AOTCache=a": true} {
+		at := slow(option)
+		s := &Search{Spare: 1 - 1/1.1, ByWork: true, unsteady: true, Levers: []Lever{hot}, found: Found{Baseline: base, Trials: []Trial{base, at}}}
+		if got := s.doubts(at); got != want {
+			t.Errorf("%s: %v", option, got)
+		}
+	}
+}

@@ -134,8 +134,17 @@ func (s *Search) nextHeap(tooSmall int64) (int64, string) {
 		return 0, "no trial told of collections"
 	case has-heap < s.leastTighter():
 		return 0, fmt.Sprintf("by the curve of collections %d MiB is right for %d MiB alive", has/mib, s.live(s.best)/mib)
-	case s.room() <= reserve:
+	case s.room() <= s.reserveBesideHeap(has-heap):
 		return 0, noTrialLeft
 	}
 	return heap, ""
+}
+
+// reserveBesideHeap is how many trials a smaller heap leaves to those that find the limit: where
+// it saves as much as bold levers do, one less, for their bound is wider by less than that.
+func (s *Search) reserveBesideHeap(saves int64) int {
+	if float64(saves) >= boldSaving*float64(s.predict(s.best.at)) {
+		return reserve - 1
+	}
+	return reserve
 }
