@@ -350,24 +350,26 @@ func (s *Search) guessAsGiven(t Trial) int64 {
 
 // foreseeAsGiven foresees the smallest limit as given, by a trial as given: the JVM sizes its heap
 // by the limit, and with it the bound of direct buffers, and all else stays as it is. One that had
-// too little memory does not tell what page cache it works with. One that filled its heap fills a
-// larger one: a small limit has a JVM begin with a small heap, from which what does not live gets
-// old, and such a heap grows as far as it may (a Lucene service took 15 MiB of 512, and 91 of 96).
+// too little memory, or was killed early, does not tell all that the application needs: the rest is
+// no less than the baseline's. One that filled its heap fills a larger one: a small limit has a JVM
+// begin with a small heap, from which what does not live gets old, and such a heap grows as far as it
+// may (a Lucene service took 15 MiB of 512, and 91 of 96).
 func (s *Search) foreseeAsGiven(t Trial) int64 {
 	cache := s.cacheNeed(t)
-	if !t.hasRoom() {
-		cache = max(cache, s.cacheNeed(s.found.Baseline))
+	heap := ledgerOf(t, 0).heap()
+	beside := t.NeededBytes - heap
+	if base := s.found.Baseline; !t.hasRoom() {
+		cache = max(cache, s.cacheNeed(base))
+		beside = max(beside, base.NeededBytes-ledgerOf(base, 0).heap())
 	}
 	limit := t.NeededBytes + cache
 	if s.heapFixed() {
 		return wholeMiB(limit)
 	}
-	heap := ledgerOf(t, 0).heap()
-	rest := max(floorBytes, t.NeededBytes-heap) + cache
 	if float64(heap) > filled*float64(s.Facts.Given.MaxHeap(t.LimitBytes)) {
 		heap = s.AmpleBytes
 	}
-	limit = s.limitWith(rest, func(limit int64) int64 { return min(heap, s.Facts.Given.MaxHeap(limit)) })
+	limit = s.limitWith(max(floorBytes, beside)+cache, func(limit int64) int64 { return min(heap, s.Facts.Given.MaxHeap(limit)) })
 	if c, ok := fitGCCost(heapPointOf(t, s.Facts.Given.MaxHeap(t.LimitBytes))); ok {
 		limit = max(limit, s.limitOfHeap(c.knee(s.Facts.Given.MaxHeap(s.AmpleBytes), KneeShare)))
 	}

@@ -123,8 +123,8 @@ func TestLimitAsGivenOfHeapThatFills(t *testing.T) {
 		least, most int64
 	}{
 		{trial.Stalled, 91, 270, 310},
-		{trial.Stalled, 25, 250, 272},   // it did not fill it: what it had must do
-		{trial.OOMKilled, 91, 195, 230}, // what it would have needed is not known
+		{trial.OOMKilled, 91, 270, 310},
+		{trial.Stalled, 25, 250, 272}, // it did not fill it: what it had must do
 	} {
 		base := run(2048, 15, 95, 208, 78, trial.Passed)
 		trier := &noted{outcomes: []Outcome{run(191, c.heap, 168, 191, 0, c.verdict).Outcome}}

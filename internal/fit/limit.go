@@ -137,7 +137,7 @@ func (s *Search) narrow(ctx context.Context, p point, g narrowing, most int) (po
 			}
 		} else {
 			p.fails = next
-			if g.phase == PhaseAsGiven && !g.needs && t.Verdict == trial.Stalled {
+			if g.phase == PhaseAsGiven && !g.needs && (t.Verdict == trial.Stalled || t.Verdict == trial.OOMKilled) {
 				g.anew = s.guessAsGiven(t)
 			}
 		}
