@@ -58,7 +58,7 @@ func (s *Search) runBaselines(ctx context.Context) error {
 		counted := s.undisturbed(runs)
 		if lent(counted) {
 			counted = counted[1:]
-			s.found.Trials[0].CacheBytes = 0
+			s.found.Trials[0].CacheBytes = 0 // or it would be pooled with what the others tell
 		}
 		s.found.Baseline = Median(counted)
 	}
@@ -273,7 +273,8 @@ func (t Trial) FastBeside(baseline Trial) bool {
 }
 
 // apart is how much baselines differ in what decides: by how much more the same work cost in
-// the dearest, without what is usually felt of the pace of the machine, or else how much faster the fastest was.
+// the dearest, without what is usually felt of the pace of the machine, or else how much faster
+// the fastest was.
 func (s *Search) apart(runs []Trial) float64 {
 	if len(runs) < 2 || !s.ByWork || s.burnsIdle() {
 		return spread(runs)

@@ -109,9 +109,9 @@ const (
 
 // usuallyFelt is what is taken for known of the last factor, as the row of a trial that told it.
 func (r regression) usuallyFelt() []float64 {
-	row := make([]float64, 3+len(r.words)+len(r.nodes))
-	last, weight := len(row)-2, costSpread/feelingSpread
-	row[last], row[last+1] = weight, weight*usualFeeling
+	n, weight := len(r.normal), costSpread/feelingSpread
+	row := make([]float64, n+1)
+	row[n-1], row[n] = weight, weight*usualFeeling
 	return row
 }
 
@@ -175,7 +175,7 @@ const otherJar, noHugePages = "-jar", "no huge pages"
 
 // row is the row of words; known is false where no trial had one of them.
 func (r regression) row(words []string) (row []float64, known bool) {
-	row, known = make([]float64, 2+len(r.words)+len(r.nodes)), true
+	row, known = make([]float64, len(r.normal)), true
 	row[0] = 1
 	for _, w := range words {
 		if i := slices.Index(r.words, w); i >= 0 {

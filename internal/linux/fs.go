@@ -44,8 +44,8 @@ func open[T any](fs FS, pid int, name string, parse func(io.Reader) (T, error)) 
 // PIDs lists the processes.
 func (fs FS) PIDs() ([]int, error) { return numericNames(fs.root) }
 
-// Self is the PID by which this file system lists the process that asks, 0 where it lists
-// processes of a namespace that has not that one (proc_self(5)).
+// Self is the PID by which this file system lists the process that asks, 0 where it does not list
+// it, as that of another PID namespace (proc_self(5)).
 func (fs FS) Self() int {
 	name, _ := os.Readlink(filepath.Join(fs.root, "self"))
 	pid, _ := strconv.Atoi(name)
