@@ -52,6 +52,9 @@ type Lever struct {
 	// many, and "{archive}" the file of the class archive.
 	Options []string
 	Env     []string
+	// Parts are what single options do where they do it without the others: of a lever that
+	// has some Name, Why, Cost and Breaks are what those parts say whose options it adds.
+	Parts []Part
 	// TrainOption makes the class archive in a training run, which ends
 	// before the lever is tried; empty where none is needed.
 	TrainOption string
@@ -115,6 +118,29 @@ type Lever struct {
 	bound func(Ledger) int64
 }
 
+// Part is what one option of a lever does.
+type Part struct{ Option, Name, Why, Cost, Breaks string }
+
+// named is the lever with what its parts say of it.
+func (l Lever) named() Lever {
+	said := func(separator string, of func(Part) string) string {
+		var out []string
+		for _, p := range l.Parts {
+			if text := of(p); text != "" && slices.Contains(l.Options, p.Option) {
+				out = append(out, text)
+			}
+		}
+		return strings.Join(out, separator)
+	}
+	if len(l.Parts) > 0 {
+		l.Name = said(", ", func(p Part) string { return p.Name })
+		l.Why = said("; ", func(p Part) string { return p.Why })
+		l.Cost = said("; ", func(p Part) string { return p.Cost })
+		l.Breaks = said("; ", func(p Part) string { return p.Breaks })
+	}
+	return l
+}
+
 // Scale is how many times as often code runs before it is compiled, and the share
 // of its speed that an application which has just started is expected to keep: about
 // what a service with Camel keeps with C1 alone (docs/results/hot-code.md; with an
@@ -175,7 +201,7 @@ func (l Lever) same(o Lever) bool { return l.ID == o.ID }
 func (l Lever) needless(beside Lever) bool { return slices.Contains(l.NothingBeside, beside.ID) }
 
 // sizesHeap says that the lever sets the heap.
-func (l Lever) sizesHeap() bool { return slices.Contains(l.Options, "-Xmx{heap}m") }
+func (l Lever) sizesHeap() bool { return slices.Contains(l.Options, sizedHeap) }
 
 // free says that the lever takes no processor time but that of collections.
 func (l Lever) free() bool {

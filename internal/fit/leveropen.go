@@ -55,34 +55,46 @@ func (l Lever) open(f Facts) (left Lever, ok bool, reason string) {
 	}
 	left = l
 	left.Options, left.Env = nil, nil
-	for _, o := range l.Options {
-		if c, taken := f.Given.Conflict(o); taken {
-			reason = "yours: " + c.By.String()
-			if strings.Contains(o, "{archive}") || strings.HasPrefix(o, "-XX:+Unlock") {
-				return l, false, reason
-			}
-			continue
+	var by []string
+	yours := func(option string) bool {
+		c, taken := f.Given.Conflict(option)
+		if taken && !slices.Contains(by, c.By.String()) {
+			by = append(by, c.By.String())
 		}
-		left.Options = append(left.Options, o)
+		return taken
+	}
+	whole := true
+	for _, o := range l.Options {
+		switch {
+		case !yours(o):
+			left.Options = append(left.Options, o)
+		case strings.Contains(o, "{archive}") || strings.HasPrefix(o, "-XX:+Unlock"):
+			whole = false
+		}
 	}
 	for _, e := range l.Env {
-		if c, taken := f.Given.Conflict(e); taken {
-			reason = "yours: " + c.By.String()
-			continue
+		if !yours(e) {
+			left.Env = append(left.Env, f.putThreads(e))
 		}
-		left.Env = append(left.Env, f.putThreads(e))
 	}
-	if !left.sizesHeap() { // direct buffers have a bound because the heap has
-		left.Options = slices.DeleteFunc(left.Options, func(o string) bool { return strings.HasPrefix(o, directOption) })
+	if len(by) > 0 {
+		reason = "yours: " + strings.Join(by, ", ")
 	}
-	if l.ByCurve && !left.sizesHeap() {
+	if !left.sizesHeap() { // what goes with a heap of a chosen size
+		left.Options = slices.DeleteFunc(left.Options, func(o string) bool { return strings.HasPrefix(o, directOption) || o == exitWithoutHeap })
+	}
+	if !whole || l.ByCurve && !left.sizesHeap() || !left.decides(f) {
 		return l, false, reason
 	}
-	decides := slices.ContainsFunc(left.Options, func(o string) bool {
+	return left.named(), true, reason
+}
+
+// decides says that the lever changes anything.
+func (l Lever) decides(f Facts) bool {
+	return l.Own && len(l.Options) > 0 || len(l.Env) > 0 || l.Extract || l.NoHugePages || slices.ContainsFunc(l.Options, func(o string) bool {
 		families := jvmopts.FamiliesOf(o)
 		return strings.HasPrefix(o, "-D") || len(families) > 0 && !slices.Contains(families, jvmopts.OutOfMemory) && !f.hasCollector(o)
 	})
-	return left, decides || l.Own && len(left.Options) > 0 || len(left.Env) > 0 || l.Extract || l.NoHugePages, reason
 }
 
 // hasCollector says that an option chooses the collector that the JVM has as given.

@@ -9,19 +9,27 @@ import (
 // field override of AccessibleObject is, does not find it, and ends.
 const breaksLayout = "code that counts on where the fields of an object are, by sun.misc.Unsafe or in native code"
 
+// Options of levers that size the heap.
+const (
+	sizedHeap       = "-Xmx{heap}m"
+	exitWithoutHeap = "-XX:+ExitOnOutOfMemoryError"
+)
+
 // heapLevers choose the collector, and what stays of the heap.
 var heapLevers = []Lever{
-	{
-		ID: "collector", Blind: true, Name: "serial collector, heap by live set",
-		Options: []string{"-XX:+UseSerialGC", "-Xmx{heap}m", directOption + "{direct}m", "-XX:+ExitOnOutOfMemoryError"},
-		Why:     "the collector without remembered sets and threads; a heap sized by what survives collections",
-		Cost:    "pauses grow with the live set",
-		Breaks:  "a live set that outgrows the heap ends the application, which restarts",
-		Since:   jvmopts.Release{Feature: 8, Update: 92},
-		Rows:    []footprint.Owner{footprint.JavaHeap, footprint.GC},
-		bound:   boundCollector,
-		Harms:   []Harm{HarmHeap, HarmLatency},
-	},
+	Lever{
+		ID: "collector", Blind: true,
+		Options: []string{"-XX:+UseSerialGC", sizedHeap, directOption + "{direct}m", exitWithoutHeap},
+		Parts: []Part{
+			{Option: "-XX:+UseSerialGC", Name: "serial collector", Why: "the collector without remembered sets and threads", Cost: "pauses grow with the live set"},
+			{Option: sizedHeap, Name: "heap by live set", Why: "a heap sized by what survives collections",
+				Breaks: "a live set that outgrows the heap ends the application, which restarts"},
+		},
+		Since: jvmopts.Release{Feature: 8, Update: 92},
+		Rows:  []footprint.Owner{footprint.JavaHeap, footprint.GC},
+		bound: boundCollector,
+		Harms: []Harm{HarmHeap, HarmLatency},
+	}.named(),
 	{
 		ID: "headers", Blind: true, Name: "compact object headers",
 		Options: []string{"-XX:+UseCompactObjectHeaders"},
@@ -73,7 +81,7 @@ var heapLevers = []Lever{
 var heapSizeLevers = []Lever{
 	{
 		ID: "heap", Blind: true, ByCurve: true, Name: "tighter heap",
-		Options: []string{"-Xmx{heap}m", "-Xmn{young}m"},
+		Options: []string{sizedHeap, "-Xmn{young}m"},
 		Why:     "as little heap as collections allow before their cost rises, by the curve of the trials",
 		Cost:    "less room for a larger live set than the load made",
 		Breaks:  "as with the collector",
@@ -82,7 +90,7 @@ var heapSizeLevers = []Lever{
 	},
 	{
 		ID: "direct", Blind: true, ByCurve: true, Name: "fewer direct buffers that wait",
-		Options: []string{"-Xmx{heap}m", "-Xmn{young}m", directOption + "{direct}m"},
+		Options: []string{sizedHeap, "-Xmn{young}m", directOption + "{direct}m"},
 		Why:     "direct buffers that nobody holds wait for a collection: with a smaller young generation it comes earlier, and fewer wait",
 		Cost:    "more collections; less room for more of them than the load made",
 		Breaks:  "buffers that are held beyond the bound end in OutOfMemoryError",
@@ -96,7 +104,7 @@ var heapSizeLevers = []Lever{
 // times as much.
 var grownHeap = Lever{
 	ID: "heap", Name: "heap by what lives in a long run",
-	Options: []string{"-Xmx{heap}m"},
+	Options: []string{sizedHeap},
 	Why:     "what lives grows with the load, and by itself the heap is only a part of the limit",
 	Breaks:  "a live set that outgrows the heap ends in OutOfMemoryError",
 	Since:   feature(8),

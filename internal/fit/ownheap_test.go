@@ -77,23 +77,34 @@ func TestOwnHeapIsFull(t *testing.T) {
 }
 
 // Beside a heap of the user's own, a collector that the JVM has as given changes nothing, and what
-// leaves less in the heap saves no memory: the limit has room for all of it.
+// leaves less in the heap saves no memory: the limit has room for all of it. A lever of which the
+// user has decided a part is named by what is left.
 func TestLeversBesideOwnHeap(t *testing.T) {
 	collector := Levers[slices.IndexFunc(Levers, func(l Lever) bool { return l.ID == "collector" })]
+	const serial, heap, direct, exit = "-XX:+UseSerialGC", "-Xmx{heap}m", "-XX:MaxDirectMemorySize={direct}m", "-XX:+ExitOnOutOfMemoryError"
 	for _, c := range []struct {
-		args []string
-		has  string
-		open bool
+		args         []string
+		has          string
+		options      []string
+		name, reason string
 	}{
-		{[]string{"-Xmx64m", "Main"}, "Serial", false}, {[]string{"-Xmx64m", "Main"}, "G1", true}, {[]string{"-Xmx64m", "Main"}, "", true}, {[]string{"Main"}, "Serial", true},
+		{[]string{"-Xmx64m", "Main"}, "Serial", nil, "serial collector, heap by live set", "yours: -Xmx64m (command line)"},
+		{[]string{"-Xmx64m", "Main"}, "G1", []string{serial}, "serial collector", "yours: -Xmx64m (command line)"},
+		{[]string{"-Xmx64m", "Main"}, "", []string{serial}, "serial collector", "yours: -Xmx64m (command line)"},
+		{[]string{"Main"}, "Serial", []string{serial, heap, direct, exit}, "serial collector, heap by live set", ""},
+		{[]string{"-XX:+UseZGC", "Main"}, "Z", []string{heap, direct, exit}, "heap by live set", "yours: -XX:+UseZGC (command line)"},
+		{[]string{"-XX:+UseZGC", "-Xmx64m", "Main"}, "Z", nil, "serial collector, heap by live set", "yours: -XX:+UseZGC (command line), -Xmx64m (command line)"},
 	} {
 		given, err := jvmopts.Read(jvmopts.Input{Args: c.args})
 		if err != nil {
 			t.Fatal(err)
 		}
 		left, open, reason := collector.open(Facts{Release: feature(25), Given: given, Collector: c.has})
-		if open != c.open || open && !slices.Contains(left.Options, "-XX:+UseSerialGC") || !open && !strings.HasPrefix(reason, "yours: -Xmx64m") {
-			t.Errorf("%q with %q: open %v, %q, %q", c.args, c.has, open, left.Options, reason)
+		if open != (c.options != nil) || open && !slices.Equal(left.Options, c.options) || left.Name != c.name || reason != c.reason {
+			t.Errorf("%q with %q: open %v, %q, %q, %q", c.args, c.has, open, left.Options, left.Name, reason)
+		}
+		if cost := strings.Contains(left.Cost, "pauses"); cost != strings.Contains(c.name, "serial") {
+			t.Errorf("%q: %q costs %q", c.args, left.Name, left.Cost)
 		}
 	}
 	l := Ledger{LiveBytes: 10 * mib, Footprint: &footprint.Footprint{Collector: "G1", Rows: []footprint.Row{{Owner: footprint.JavaHeap, ResidentBytes: 100 * mib}}}}
