@@ -188,6 +188,22 @@ func collectingOf(t Trial) (share float64, known bool) {
 	return 0, false
 }
 
+// Collecting is the share of a trial that its collections took: of the time in pauses or, of a
+// collector that runs beside the application, of the processor time, whichever is more.
+func (t Trial) Collecting() (share float64, known bool) {
+	share, known = collectingOf(t)
+	if r := t.Result; r != nil && r.GCShare != nil {
+		return max(share, *r.GCShare), true
+	}
+	return share, known
+}
+
+// collecting is Collecting, and nothing where that is not known.
+func (t Trial) collecting() float64 {
+	share, _ := t.Collecting()
+	return share
+}
+
 // tightHeap is the heap to try next, beside a large one: KneeMargin above the
 // one that keeps a share of the speed by the curve, and not below what the live
 // set needs.

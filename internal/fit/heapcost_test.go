@@ -8,9 +8,11 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"tare.dev/tare/internal/footprint"
 	"tare.dev/tare/internal/load"
+	"tare.dev/tare/internal/runner"
 	"tare.dev/tare/internal/trial"
 )
 
@@ -276,5 +278,28 @@ func TestTighterHeapIsWorthAReservedTrial(t *testing.T) {
 		if tried := reason == ""; tried != c.tried || !tried && reason != noTrialLeft {
 			t.Errorf("%s: %d MiB, %q", c.name, heap/mib, reason)
 		}
+	}
+}
+
+// A collector that runs beside the application has no pauses: that its heap is too small, its
+// processor time tells, beyond what it takes with ample memory.
+func TestHeapTooSmallForConcurrentCollector(t *testing.T) {
+	none := 0.0
+	took := func(share float64, paused *float64) Trial {
+		times := &runner.Times{JVM: true, Group: 100 * time.Second, Collector: time.Duration(share * 100 * float64(time.Second))}
+		return Trial{Outcome: Outcome{Verdict: trial.TooSlow, Result: &trial.Result{GCShare: paused, Times: times}}}
+	}
+	s := &Search{Spare: 0.09, found: Found{Baseline: took(0.2, &none)}}
+	for share, small := range map[float64]bool{0.2: false, 0.24: false, 0.26: true, 1: true} {
+		if got := took(share, &none); s.heapTooSmall(got) != small {
+			t.Errorf("collections took %.2f of the processor time: too small a heap %v", share, !small)
+		}
+	}
+	paused := 0.3
+	if got, known := took(0.1, &paused).Collecting(); got != paused || !known {
+		t.Errorf("collections took %v, %v", got, known)
+	}
+	if got, known := (Trial{}).Collecting(); got != 0 || known {
+		t.Errorf("of nothing collections took %v, %v", got, known)
 	}
 }

@@ -48,17 +48,10 @@ func (s *Search) toldDear(setup Setup) (Trial, bool) {
 
 // hopeless says that a setup that was too slow would be so with any heap.
 func hopeless(t Trial) bool {
-	return t.Verdict == trial.TooSlow && t.Speed()/(1-gcShareOf(t)) < t.AskedSpeed
+	return t.Verdict == trial.TooSlow && t.Speed()/(1-t.collecting()) < t.AskedSpeed
 }
 
 func (t Trial) codeCacheFull() bool { return t.Result != nil && t.Result.CodeCacheFull }
-
-func gcShareOf(t Trial) float64 {
-	if t.Result == nil || t.Result.GCShare == nil {
-		return 0
-	}
-	return *t.Result.GCShare
-}
 
 // unfit says why a trial's levers are out of the question, whatever is preferred, or "".
 func (s *Search) unfit(t Trial) string {

@@ -96,15 +96,16 @@ func (s *Search) live(p point) int64 {
 	return cmp.Or(live, p.at.HeapBytes)
 }
 
-// heapTooSmall says that a larger heap may help: a trial that was too slow was so for
-// collections where they took as much as at the knee or, beyond what they do with ample
-// memory, half of what the objective leaves.
+// heapTooSmall says that a larger heap may help: a trial that was too slow was so for collections
+// where they took, beyond what they do with ample memory, as much as at the knee, or half of what
+// the objective leaves.
 func (s *Search) heapTooSmall(t Trial) bool {
 	most := 1 - KneeShare
 	if s.Spare > 0 {
-		most = min(most, gcShareOf(s.found.Baseline)+s.Spare/2)
+		most = min(most, s.Spare/2)
 	}
-	return t.Verdict == trial.OutOfMemory || t.Verdict == trial.Thrashing || t.Verdict == trial.TooSlow && gcShareOf(t) > most
+	return t.Verdict == trial.OutOfMemory || t.Verdict == trial.Thrashing ||
+		t.Verdict == trial.TooSlow && t.collecting() > s.found.Baseline.collecting()+most
 }
 
 // largerHeap are the sizes to try after a trial with too small a heap: as fast as

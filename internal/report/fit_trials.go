@@ -131,8 +131,8 @@ func fitConfirmations(r *fit.Result) []document.Block {
 	for _, trial := range r.Confirmations {
 		row := append([]string{fmt.Sprint(trial.Number)}, comparisonRow("", trial)[2:]...)
 		gc := "?"
-		if trial.Result != nil && trial.Result.GCShare != nil {
-			gc = fmt.Sprintf("%.1f %%", 100**trial.Result.GCShare)
+		if share, known := trial.Collecting(); known {
+			gc = fmt.Sprintf("%.1f %%", 100*share)
 		}
 		t.Row(document.Cells(append(row, Size(trial.PeakBytes), gc)...)...)
 	}
