@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"cmp"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -123,6 +124,15 @@ func at(limit int64, res *trial.Result, options ...string) *made {
 		res.PeakBytes = limit * mib
 	}
 	return &made{Phase: fit.PhaseRefine, Setup: fit.Setup{Options: options}, LimitBytes: limit * mib, Result: res}
+}
+
+// Trials of before answer for an option that levers have had since.
+func TestKindWithoutLaterOption(t *testing.T) {
+	before, sizes := kindOf(fit.Setup{Options: []string{"-XX:+UseSerialGC", "-Xmx30m"}})
+	since, same := kindOf(fit.Setup{Options: []string{"-XX:+UseSerialGC", "-Xmx30m", "-XX:TLABWasteTargetPercent=10"}})
+	if !slices.Equal(before, since) || !maps.Equal(sizes, same) {
+		t.Errorf("%q is another kind than %q", since, before)
+	}
 }
 
 func TestPools(t *testing.T) {

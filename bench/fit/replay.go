@@ -48,12 +48,19 @@ const (
 	mostModelled = 0.1
 )
 
+// laterOption is an option that the levers have had since banks were recorded: it moves no
+// memory (docs/results/allocation-buffers.md), and their trials answer for it, at a higher cost.
+const laterOption = "-XX:TLABWasteTargetPercent="
+
 var sizeOption = regexp.MustCompile(`^(-Xm[xns]|-XX:[A-Za-z]+Size=)(\d{1,9})m$`)
 
 // kindOf is what a setup adds but for its sizes, in an order of its own, and those.
 func kindOf(s fit.Setup) (words []string, sizes map[string]int64) {
 	sizes = map[string]int64{}
 	for _, o := range s.Options {
+		if strings.HasPrefix(o, laterOption) {
+			continue
+		}
 		if m := sizeOption.FindStringSubmatch(o); m != nil {
 			n, _ := strconv.ParseInt(m[2], 10, 64) // nine digits at most
 			sizes[m[1]] = n * mib

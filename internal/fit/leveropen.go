@@ -81,7 +81,9 @@ func (l Lever) open(f Facts) (left Lever, ok bool, reason string) {
 		reason = "yours: " + strings.Join(by, ", ")
 	}
 	if !left.sizesHeap() { // what goes with a heap of a chosen size
-		left.Options = slices.DeleteFunc(left.Options, func(o string) bool { return strings.HasPrefix(o, directOption) || o == exitWithoutHeap })
+		left.Options = slices.DeleteFunc(left.Options, func(o string) bool {
+			return strings.HasPrefix(o, directOption) || o == exitWithoutHeap || o == largerBuffers
+		})
 	}
 	if !whole || l.ByCurve && !left.sizesHeap() || !left.decides(f) {
 		return l, false, reason

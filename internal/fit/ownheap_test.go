@@ -81,7 +81,7 @@ func TestOwnHeapIsFull(t *testing.T) {
 // user has decided a part is named by what is left.
 func TestLeversBesideOwnHeap(t *testing.T) {
 	collector := Levers[slices.IndexFunc(Levers, func(l Lever) bool { return l.ID == "collector" })]
-	const serial, heap, direct, exit = "-XX:+UseSerialGC", "-Xmx{heap}m", "-XX:MaxDirectMemorySize={direct}m", "-XX:+ExitOnOutOfMemoryError"
+	const serial, heap, buffers, direct, exit = "-XX:+UseSerialGC", "-Xmx{heap}m", "-XX:TLABWasteTargetPercent=10", "-XX:MaxDirectMemorySize={direct}m", "-XX:+ExitOnOutOfMemoryError"
 	for _, c := range []struct {
 		args         []string
 		has          string
@@ -91,8 +91,9 @@ func TestLeversBesideOwnHeap(t *testing.T) {
 		{[]string{"-Xmx64m", "Main"}, "Serial", nil, "serial collector, heap by live set", "yours: -Xmx64m (command line)"},
 		{[]string{"-Xmx64m", "Main"}, "G1", []string{serial}, "serial collector", "yours: -Xmx64m (command line)"},
 		{[]string{"-Xmx64m", "Main"}, "", []string{serial}, "serial collector", "yours: -Xmx64m (command line)"},
-		{[]string{"Main"}, "Serial", []string{serial, heap, direct, exit}, "serial collector, heap by live set", ""},
-		{[]string{"-XX:+UseZGC", "Main"}, "Z", []string{heap, direct, exit}, "heap by live set", "yours: -XX:+UseZGC (command line)"},
+		{[]string{"Main"}, "Serial", []string{serial, heap, buffers, direct, exit}, "serial collector, heap by live set", ""},
+		{[]string{"-XX:+UseZGC", "Main"}, "Z", []string{heap, buffers, direct, exit}, "heap by live set", "yours: -XX:+UseZGC (command line)"},
+		{[]string{"-XX:TLABSize=32k", "Main"}, "G1", []string{serial, heap, direct, exit}, "serial collector, heap by live set", "yours: -XX:TLABSize=32k (command line)"},
 		{[]string{"-XX:+UseZGC", "-Xmx64m", "Main"}, "Z", nil, "serial collector, heap by live set", "yours: -XX:+UseZGC (command line), -Xmx64m (command line)"},
 	} {
 		given, err := jvmopts.Read(jvmopts.Input{Args: c.args})
@@ -103,7 +104,7 @@ func TestLeversBesideOwnHeap(t *testing.T) {
 		if open != (c.options != nil) || open && !slices.Equal(left.Options, c.options) || left.Name != c.name || reason != c.reason {
 			t.Errorf("%q with %q: open %v, %q, %q, %q", c.args, c.has, open, left.Options, left.Name, reason)
 		}
-		if cost := strings.Contains(left.Cost, "pauses"); cost != strings.Contains(c.name, "serial") {
+		if pauses := strings.Contains(left.Cost, "pauses"); pauses != strings.Contains(c.name, "serial") || c.options != nil && strings.Contains(left.Cost, "buffers") != slices.Contains(c.options, buffers) {
 			t.Errorf("%q: %q costs %q", c.args, left.Name, left.Cost)
 		}
 	}

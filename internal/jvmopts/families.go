@@ -17,6 +17,7 @@ const (
 	HeapMax     Family = "maximum heap"
 	HeapInitial Family = "initial heap"
 	YoungSize   Family = "young generation"
+	Buffers     Family = "allocation buffers"
 	HeapReturn  Family = "returning heap"
 	Collector   Family = "collector"
 	Compiler    Family = "compilers"
@@ -60,6 +61,7 @@ var rules = []rule{
 	{HeapMax, "MaxHeapSize MaxRAM MaxRAMPercentage MaxRAMFraction MinRAMPercentage MinRAMFraction InitialRAMPercentage InitialRAMFraction ErgoHeapSizeLimit", nil},
 	{HeapInitial, "InitialHeapSize MinHeapSize InitialRAMPercentage InitialRAMFraction", nil},
 	{YoungSize, "NewSize MaxNewSize NewRatio G1NewSizePercent G1MaxNewSizePercent", nil},
+	{Buffers, "UseTLAB TLABSize MinTLABSize ResizeTLAB TLABWasteTargetPercent TLABAllocationWeight", nil},
 	{HeapReturn, "MinHeapFreeRatio MaxHeapFreeRatio ShrinkHeapInSteps G1PeriodicGCInterval ShenandoahUncommit ZUncommit", nil},
 	{HeapReturn, "AlwaysPreTouch", isTrue},
 	{Collector, strings.Join(CollectorFlags, " ") + " UseParallelOldGC UseParNewGC", nil},

@@ -113,7 +113,7 @@ func TestSettings(t *testing.T) {
 
 func TestFamiliesOf(t *testing.T) {
 	for option, want := range map[string][]Family{
-		"-Xmx1g": {HeapMax}, "-XX:MaxRAMPercentage=75": {HeapMax}, "-XX:+UseZGC": {Collector}, "-XX:+ZGenerational": {Collector}, "-XX:+ZeroTLAB": {"ZeroTLAB"},
+		"-Xmx1g": {HeapMax}, "-XX:MaxRAMPercentage=75": {HeapMax}, "-XX:+UseZGC": {Collector}, "-XX:+ZGenerational": {Collector}, "-XX:+ZeroTLAB": {"ZeroTLAB"}, "-XX:-ResizeTLAB": {Buffers},
 		"-Xint": {Compiler}, "-Xmixed": nil, "-Xcomp": {Compiler}, "-XX:-TieredCompilation": {Compiler}, "-Xshare:off": {Archive},
 		"-XX:+UnlockDiagnosticVMOptions": nil, "-Dx=-Xmx1g": nil, "-XX:ArchiveRelocationMode=0": {"ArchiveRelocationMode"},
 		"-XX:-UseCompactObjectHeaders": {Headers}, "MALLOC_ARENA_MAX=1": {Arenas}, "GLIBC_TUNABLES=a=b:glibc.malloc.arena_max=2": {"a", Arenas},
