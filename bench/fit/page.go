@@ -42,7 +42,7 @@ func pageOf(all []figures) string {
 const introduction = "Real trials of a service are recorded into a bank, and the search of `tare fit` is replayed on it: each trial that it asks for is answered by one recorded trial of the same setup at the " +
 	"nearest limits, drawn as a whole, and judged against the baseline of the search by the default objective. Where the bank has none, a model answers (bench/fit/replay.go says how); a search with more than " +
 	"10 % of such answers does not count. Draws are independent of each other: what a machine does to trials that follow one another is not in the replay. A proof's run of ten times the load, and its run with half the processors, are answered by runs of the load, and tell nothing here. All trials of a bank do the " +
-	"same work, so that a fit on a slow machine does not see an earlier part of the warm-up. They were recorded before levers that size the heap had larger allocation buffers, and answer for these at a higher cost. Limits in MiB.\n\n"
+	"same work, so that a fit on a slow machine does not see an earlier part of the warm-up. Those that were recorded before the lever that sizes the heap made allocation buffers larger answer for it at a higher cost. Limits in MiB.\n\n"
 
 // writeBanks tells what was recorded.
 func writeBanks(t *strings.Builder, all []figures) {

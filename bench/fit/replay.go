@@ -48,8 +48,8 @@ const (
 	mostModelled = 0.1
 )
 
-// laterOption is an option that the levers have had since banks were recorded: it moves no
-// memory (docs/results/allocation-buffers.md), and their trials answer for it, at a higher cost.
+// laterOption is an option that a lever has had since banks were recorded: it moves no memory
+// (docs/results/allocation-buffers.md), and their trials answer for it, at a higher cost.
 const laterOption = "-XX:TLABWasteTargetPercent="
 
 var sizeOption = regexp.MustCompile(`^(-Xm[xns]|-XX:[A-Za-z]+Size=)(\d{1,9})m$`)

@@ -188,8 +188,8 @@ func collectingOf(t Trial) (share float64, known bool) {
 	return 0, false
 }
 
-// Collecting is the share of a trial that its collections took: of the time in pauses or, of a
-// collector that runs beside the application, of the processor time, whichever is more.
+// Collecting is the share of a trial that its collections took: of the time in pauses, or of the
+// processor time, whichever is more. A collector that runs beside the application hardly pauses it.
 func (t Trial) Collecting() (share float64, known bool) {
 	share, known = collectingOf(t)
 	if r := t.Result; r != nil && r.GCShare != nil {

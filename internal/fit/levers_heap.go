@@ -20,9 +20,6 @@ const (
 	largerBuffers = "-XX:TLABWasteTargetPercent=10"
 )
 
-// buffersPart says what larger buffers do.
-var buffersPart = Part{Option: largerBuffers, Why: "threads allocate in larger buffers, less often outside of them", Cost: "a tenth of the young generation for what buffers waste"}
-
 // heapLevers choose the collector, and what stays of the heap.
 var heapLevers = []Lever{
 	Lever{
@@ -32,7 +29,7 @@ var heapLevers = []Lever{
 			{Option: "-XX:+UseSerialGC", Name: "serial collector", Why: "the collector without remembered sets and threads", Cost: "pauses grow with the live set"},
 			{Option: sizedHeap, Name: "heap by live set", Why: "a heap sized by what survives collections",
 				Breaks: "a live set that outgrows the heap ends the application, which restarts"},
-			buffersPart,
+			{Option: largerBuffers, Why: "threads allocate in larger buffers, less often outside of them", Cost: "a tenth of the young generation for what buffers waste"},
 		},
 		Since: jvmopts.Release{Feature: 8, Update: 92},
 		Rows:  []footprint.Owner{footprint.JavaHeap, footprint.GC},
@@ -88,30 +85,24 @@ var heapLevers = []Lever{
 
 // heapSizeLevers size the heap, and what else collections free, by the curve of what those cost.
 var heapSizeLevers = []Lever{
-	Lever{
-		ID: "heap", Blind: true, ByCurve: true,
-		Options: []string{sizedHeap, "-Xmn{young}m", largerBuffers},
-		Parts: []Part{
-			{Option: sizedHeap, Name: "tighter heap", Why: "as little heap as collections allow before their cost rises, by the curve of the trials",
-				Cost: "less room for a larger live set than the load made", Breaks: "as with the collector"},
-			buffersPart,
-		},
-		Since: feature(8), Rows: []footprint.Owner{footprint.JavaHeap}, bound: boundHeap,
+	{
+		ID: "heap", Blind: true, ByCurve: true, Name: "tighter heap",
+		Options: []string{sizedHeap, "-Xmn{young}m"},
+		Why:     "as little heap as collections allow before their cost rises, by the curve of the trials",
+		Cost:    "less room for a larger live set than the load made",
+		Breaks:  "as with the collector",
+		Since:   feature(8), Rows: []footprint.Owner{footprint.JavaHeap}, bound: boundHeap,
 		Harms: []Harm{HarmHeap},
-	}.named(),
-	Lever{
-		ID: "direct", Blind: true, ByCurve: true,
-		Options: []string{sizedHeap, "-Xmn{young}m", largerBuffers, directOption + "{direct}m"},
-		Parts: []Part{
-			{Option: sizedHeap, Name: "fewer direct buffers that wait",
-				Why:    "direct buffers that nobody holds wait for a collection: with a smaller young generation it comes earlier, and fewer wait",
-				Cost:   "more collections; less room for more of them than the load made",
-				Breaks: "buffers that are held beyond the bound end in OutOfMemoryError"},
-			buffersPart,
-		},
-		Since: feature(8), Rows: []footprint.Owner{footprint.Malloc}, bound: boundDirect,
+	},
+	{
+		ID: "direct", Blind: true, ByCurve: true, Name: "fewer direct buffers that wait",
+		Options: []string{sizedHeap, "-Xmn{young}m", directOption + "{direct}m"},
+		Why:     "direct buffers that nobody holds wait for a collection: with a smaller young generation it comes earlier, and fewer wait",
+		Cost:    "more collections; less room for more of them than the load made",
+		Breaks:  "buffers that are held beyond the bound end in OutOfMemoryError",
+		Since:   feature(8), Rows: []footprint.Owner{footprint.Malloc}, bound: boundDirect,
 		Harms: []Harm{HarmHeap},
-	}.named(),
+	},
 }
 
 // grownHeap sizes the heap where what lives in a run of many times the load outgrew the heap that

@@ -105,18 +105,6 @@ func TestEvidenceComesLast(t *testing.T) {
 	}
 }
 
-// What a setup has already stays where it is: the same options in another order were other ones.
-func TestSameOptionsKeepTheirOrder(t *testing.T) {
-	collector := Setup{Options: []string{"-XX:+UseSerialGC", "-Xmx64m", largerBuffers, exitWithoutHeap}}
-	tighter := collector.plus(Setup{Options: []string{"-Xmx32m", "-Xmn8m", largerBuffers}})
-	if want := []string{"-XX:+UseSerialGC", largerBuffers, exitWithoutHeap, "-Xmx32m", "-Xmn8m"}; !slices.Equal(tighter.Options, want) {
-		t.Errorf("%q, want %q", tighter.Options, want)
-	}
-	if !tighter.withoutHeap().Same(collector.withoutHeap()) {
-		t.Errorf("%q and %q differ in more than the heap", tighter.Options, collector.Options)
-	}
-}
-
 // Two properties are two settings, though their names begin alike.
 func TestPropertiesReplaceTheirOwn(t *testing.T) {
 	s := Setup{Options: []string{"-Dshop.cache=1", "-Xmx9m"}}.plus(Setup{Options: []string{"-Dshop.pool=2", "-Dshop.cache=3"}})

@@ -23,14 +23,11 @@ type Setup struct {
 }
 
 // plus is the setup with another one on top; an option for the same flag
-// replaces the earlier one, and one that is there already stays where it is.
+// replaces the earlier one.
 func (s Setup) plus(more Setup) Setup {
 	out := s
 	out.Options, out.Env = slices.Clone(s.Options), slices.Clone(s.Env)
 	for _, o := range more.Options {
-		if slices.Contains(out.Options, o) {
-			continue
-		}
 		out.Options = slices.DeleteFunc(out.Options, func(old string) bool { return flagOf(old) == flagOf(o) })
 		out.Options = append(out.Options, o)
 	}
