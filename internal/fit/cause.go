@@ -65,7 +65,7 @@ func (s *Search) slowElsewhere(t Trial) bool {
 		return false
 	}
 	if len(t.Missed) == 0 { // one that a tare stored which did not keep them
-		return t.AskedSpeed > 0 && s.keepsSpeed(t, t.AskedShare)
+		return t.AskedSpeed > 0 && s.keeps(t, s.memoryCost, t.AskedShare)
 	}
 	for _, c := range t.Missed {
 		if !s.excused(t, c) {
@@ -85,21 +85,23 @@ func (s *Search) excused(t Trial, c trial.Clause) bool {
 	}
 	switch c.Metric {
 	case trial.Throughput:
-		return s.keepsSpeed(t, relative(c.Value))
-	case trial.Cost, trial.JobTime:
-		return s.keepsSpeed(t, relative(1/c.Value))
+		return s.keeps(t, s.memoryCost, relative(c.Value))
+	case trial.JobTime:
+		return s.keeps(t, s.memoryCost, relative(1/c.Value))
+	case trial.Cost:
+		return s.keeps(t, s.memoryWork, relative(1/c.Value))
 	case trial.StartTime:
-		return t.Result.StartReclaimShare < unasked && s.keepsSpeed(t, 0)
+		return t.Result.StartReclaimShare < unasked && s.keeps(t, s.memoryCost, 0)
 	case trial.P50, trial.P90, trial.P99, trial.P999, trial.MeanTime, trial.MaxTime:
 		return s.pausesAsWithRoom(t)
 	}
 	return false
 }
 
-// keepsSpeed says that what memory took of a trial's speed is less than the objective
-// leaves it, which asks for a share of the baseline's; 0 is an absolute one.
-func (s *Search) keepsSpeed(t Trial, share float64) bool {
-	cost, known := s.memoryCost(t)
+// keeps says that what memory took of a trial, of its speed or of its processor time, is less than
+// the objective leaves it, which asks for a share of the baseline's; 0 is an absolute one.
+func (s *Search) keeps(t Trial, took func(Trial) (share float64, known bool), share float64) bool {
+	cost, known := took(t)
 	allowed := unasked
 	if share > 0 {
 		allowed = max(unasked, 1-share)
@@ -160,11 +162,22 @@ func pausesOf(t Trial) (long, often float64, known bool) {
 // reclaim are of the time in which the application stood still, or some thread of it did:
 // with several threads it is no less than what was lost.
 func (s *Search) memoryCost(t Trial) (cost float64, known bool) {
+	return s.memoryTook(t, (*trial.Result).CollectorLoss)
+}
+
+// memoryWork is the same of what its work costs. An application that waits for something else
+// loses no speed to a collector which has the processor meanwhile: that of Kafka took a fifth of
+// the processor time at a limit where it answered as many requests as with ample memory.
+func (s *Search) memoryWork(t Trial) (cost float64, known bool) {
+	return s.memoryTook(t, (*trial.Result).CollectorWork)
+}
+
+func (s *Search) memoryTook(t Trial, collector func(r *trial.Result, room float64) (share float64, known bool)) (cost float64, known bool) {
 	r := t.Result
 	if r == nil {
 		return 0, false
 	}
-	worked, measured := r.CollectorLoss(s.roomyCollector(t))
+	worked, measured := collector(r, s.roomyCollector(t))
 	if !measured && r.GCShare == nil {
 		return 0, false
 	}

@@ -84,6 +84,12 @@ func TestSlowElsewhere(t *testing.T) {
 		tr.Result.Load, tr.Result.Collections, tr.Result.StartReclaimShare = &load.Result{OK: 1000, Elapsed: 10 * time.Second}, collections, start
 		return tr
 	}
+	// idles is one that used 3 s of a processor in 10, of which its collector had two tenths beyond what it has with room.
+	idles := func(words string) Trial {
+		tr := missed(0, 0, 100, words)
+		tr.Result.Times = &runner.Times{Age: 10 * time.Second, Group: 3 * time.Second, Collector: 900 * time.Millisecond, JVM: true}
+		return tr
+	}
 	roomy := made(PhaseLever, small, 110, 0.03, 0)
 	roomy.Number, roomy.Result.Load, roomy.Result.Collections = 2, &load.Result{OK: 1000, Elapsed: 10 * time.Second}, 100
 	for _, c := range []struct {
@@ -93,6 +99,8 @@ func TestSlowElsewhere(t *testing.T) {
 	}{
 		{"cost, and nothing of memory", missed(0, 0, 100, "cost<=1.1x"), true},
 		{"cost, and reclaim", missed(0.1, 0, 100, "cost<=1.1x"), false},
+		{"cost, and collections of an application that waits for something else", idles("cost<=1.1x"), false},
+		{"throughput, and collections of one that waits for something else", idles("throughput>=0.9x"), true},
 		{"throughput and cost, and nothing of memory", missed(0, 0, 100, "throughput>=0.9x cost<=1.1x"), true},
 		{"a clause that leaves less beside one that leaves more", missed(0.07, 0, 100, "throughput>=0.6x cost<=1.05x"), false},
 		{"the start, and nothing of memory", missed(0, 0, 100, "start<=1x"), true},

@@ -34,17 +34,17 @@ const atLimit = "a limit that is looked for"
 
 // limitCost is the share of its processor time that a trial which looks for a limit, or
 // proves it, is sure to owe to that: the lower bound, with the confidence of cost bounds, by
-// itself and the trials of its options at larger limits, which owe less, beside those with
-// room; but no more than the pages that it read again can have cost. It is 0 where they do not
-// tell, and where the heap follows the limit: there a control has another heap, and
-// collections tell what a smaller one costs.
+// itself and the trials of its options at no smaller limit that read about as much again, beside
+// those with room; but no more than the pages that it read again can have cost. It is 0 where
+// they do not tell. As given those with room are the baselines, also where the heap follows the
+// limit: what a smaller one costs is the limit's too.
 func (s *Search) limitCost(t Trial) float64 {
 	if _, told := s.costPoint(t); !told || !findsLimit(t.Phase) {
 		return 0
 	}
 	runs := []Trial{t}
 	for _, o := range s.found.Trials {
-		if findsLimit(o.Phase) && o.Number != t.Number && o.LimitBytes >= t.LimitBytes && o.Setup.Same(t.Setup) {
+		if findsLimit(o.Phase) && o.Number != t.Number && o.LimitBytes >= t.LimitBytes && o.Setup.Same(t.Setup) && 2*o.readAgain() >= t.readAgain() {
 			runs = append(runs, o)
 		}
 	}
@@ -56,7 +56,7 @@ func (s *Search) limitCost(t Trial) float64 {
 
 // overRoom is the cost of runs of a setup near its limit over that of trials with room.
 func (s *Search) overRoom(setup Setup, runs []Trial) RelativeCost {
-	if !s.fixesHeap(setup) || len(s.costs(setup)) == 0 || s.burnsIdle() {
+	if len(s.costs(setup)) == 0 || s.burnsIdle() {
 		return RelativeCost{}
 	}
 	costs, tight := s.nearLimit(setup, runs)

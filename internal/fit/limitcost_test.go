@@ -48,7 +48,8 @@ func TestLimitCost(t *testing.T) {
 		{"the pages that were read again can have cost less", room, nil, at(small, PhaseRefine, 290, 17), 0.04, 0.05},
 		{"no control", nil, nil, at(small, PhaseRefine, 186, 17), 0, 0},
 		{"another heap is no control", runs(other, PhaseLever, 677, 11, 11), nil, at(small, PhaseRefine, 186, 17), 0, 0},
-		{"the heap follows the limit", nil, nil, at(Setup{}, PhaseAsGiven, 186, 17), 0, 0},
+		{"as given, beside the baselines", nil, nil, at(Setup{}, PhaseAsGiven, 186, 17), 0.2, 0.4},
+		{"one that reads hardly anything again tells nothing of one that does", nil, runs(Setup{}, PhaseAsGiven, 290, 11), at(Setup{}, PhaseAsGiven, 186, 17), 0.2, 0.4},
 		{"levers are judged by their own cost", room, nil, at(small, PhaseLever, 186, 17), 0, 0},
 	} {
 		s := &Search{found: Found{Trials: append([]Trial{at(Setup{}, PhaseBaseline, 2048, 10.4), at(Setup{}, PhaseBaseline, 2048, 10.5)}, c.control...)}}
@@ -92,8 +93,8 @@ func TestPriceLimit(t *testing.T) {
 		t.Errorf("no trial with room: %+v", c)
 	}
 	s.found.Setup, s.found.Trials = Setup{}, []Trial{others[0], at(Setup{}, PhaseConfirm, 204, 12)}
-	if c := price(); c != (RelativeCost{}) {
-		t.Errorf("the heap follows the limit: %+v", c)
+	if c := price(); math.Abs(c.CostRatio-1.2) > 1e-9 {
+		t.Errorf("as given, beside the baseline: %+v, want 1.2", c)
 	}
 }
 

@@ -363,7 +363,7 @@ func (s *Search) causesBear(t Trial) bool {
 		return false
 	}
 	ratio, known := s.costRatio(s.best.setup, Setup{})
-	lost, told := s.memoryCost(t)
+	lost, told := s.memoryWork(t)
 	return known && told && lost < 1 && ratio/(1-lost) <= 1/(1-s.Spare)
 }
 

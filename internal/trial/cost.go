@@ -66,13 +66,31 @@ func (r *Result) CollectorOdds() (odds float64, measured bool) {
 // for that time if that was more. One that waits for something else has processor time
 // for its collector to spare.
 func (r *Result) CollectorLoss(room float64) (share float64, known bool) {
+	beyond, known := r.collectorBeyond(room)
+	if !known {
+		return 0, false
+	}
+	return min(1, beyond/max(r.Times.Group.Seconds(), r.Times.Age.Seconds()*oneProcessor(r.Limits.CPUs, r.Others))), true
+}
+
+// CollectorWork is the same of its processor time: what a clause on Cost looks at. There is none
+// of that to spare.
+func (r *Result) CollectorWork(room float64) (share float64, known bool) {
+	beyond, known := r.collectorBeyond(room)
+	if !known {
+		return 0, false
+	}
+	return beyond / r.Times.Group.Seconds(), true
+}
+
+// collectorBeyond are the seconds of processor time that the collector's threads used beyond what
+// they use where there is room.
+func (r *Result) collectorBeyond(room float64) (seconds float64, known bool) {
 	odds, measured := r.CollectorOdds()
 	if !measured {
 		return 0, false
 	}
-	beyond := (odds - room) * (r.Times.Group - r.Times.Collector).Seconds()
-	whole := max(r.Times.Group.Seconds(), r.Times.Age.Seconds()*oneProcessor(r.Limits.CPUs, r.Others))
-	return min(1, max(0, beyond/whole)), true
+	return max(0, (odds-room)*(r.Times.Group-r.Times.Collector).Seconds()), true
 }
 
 // CostRatio is the AnswerCost of b relative to that of a, over the pace of the machine in

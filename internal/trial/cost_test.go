@@ -57,24 +57,28 @@ func TestCollectorLoss(t *testing.T) {
 		r     *Result
 		room  float64
 		want  float64
+		work  float64
 		known bool
 	}{
-		"as with room":              {made(s(10), s(1), s(10), 1000), 1. / 9, 0, true},
-		"less than with room":       {made(s(10), s(1), s(10), 1000), 0.2, 0, true},
-		"more":                      {made(s(10), s(2.8), s(10), 1000), 1. / 9, 0.2, true},
-		"on a machine half as fast": {made(s(20), s(2), s(20), 1000), 1. / 9, 0, true},
-		"two processors":            {made(s(20), s(11), s(10), 1000), 1. / 9, 0.5, true},
-		"waits for another":         {made(s(1), s(0.6), s(10), 1000), 0, 0.06, true},
-		"half a processor":          {half, 0.5, 0.4, true},
-		"others had a half":         {noisy, 0.5, 0.4, true},
-		"a job":                     {job, 0.25, 0.25, true},
-		"no answers":                {made(s(10), s(3), s(10), 0), 0, 0, false},
-		"no JVM":                    {&Result{Load: loadResult(10, 0, 0)}, 0, 0, false},
-		"no processor time used":    {made(0, 0, s(10), 10), 0, 0, false},
-		"nothing but its collector": {made(s(10), s(10), s(10), 10), 0, 0, false},
+		"as with room":              {made(s(10), s(1), s(10), 1000), 1. / 9, 0, 0, true},
+		"less than with room":       {made(s(10), s(1), s(10), 1000), 0.2, 0, 0, true},
+		"more":                      {made(s(10), s(2.8), s(10), 1000), 1. / 9, 0.2, 0.2, true},
+		"on a machine half as fast": {made(s(20), s(2), s(20), 1000), 1. / 9, 0, 0, true},
+		"two processors":            {made(s(20), s(11), s(10), 1000), 1. / 9, 0.5, 0.5, true},
+		"waits for another":         {made(s(1), s(0.6), s(10), 1000), 0, 0.06, 0.6, true},
+		"half a processor":          {half, 0.5, 0.4, 0.4, true},
+		"others had a half":         {noisy, 0.5, 0.4, 0.4, true},
+		"a job":                     {job, 0.25, 0.25, 0.25, true},
+		"no answers":                {made(s(10), s(3), s(10), 0), 0, 0, 0, false},
+		"no JVM":                    {&Result{Load: loadResult(10, 0, 0)}, 0, 0, 0, false},
+		"no processor time used":    {made(0, 0, s(10), 10), 0, 0, 0, false},
+		"nothing but its collector": {made(s(10), s(10), s(10), 10), 0, 0, 0, false},
 	} {
 		if got, known := c.r.CollectorLoss(c.room); math.Abs(got-c.want) > 1e-9 || known != c.known {
 			t.Errorf("%s: %v, %v, want %v, %v", name, got, known, c.want, c.known)
+		}
+		if got, known := c.r.CollectorWork(c.room); math.Abs(got-c.work) > 1e-9 || known != c.known {
+			t.Errorf("%s: %v of its processor time, %v, want %v, %v", name, got, known, c.work, c.known)
 		}
 	}
 }
