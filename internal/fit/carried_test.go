@@ -259,3 +259,28 @@ func FuzzPick(f *testing.F) {
 		}
 	})
 }
+
+// The options that were picked are the recommendation, also with a larger heap that the proof gave them.
+func TestRecommends(t *testing.T) {
+	setup := func(options ...string) Setup { return Setup{Options: options} }
+	picked := FrontierPoint{Setup: setup("-Xmx7m", "-XX:+UseSerialGC"), PickedBy: []Prefer{PreferMemory}}
+	for _, c := range []struct {
+		name                string
+		limit               int64
+		setup               Setup
+		prefer              Prefer
+		recommended, raised bool
+	}{
+		{"as picked", 100 * mib, picked.Setup, "", true, false},
+		{"its heap raised", 100 * mib, setup("-XX:+UseSerialGC", "-Xmx11m"), PreferMemory, true, true},
+		{"a larger heap of what another preference picks", 100 * mib, setup("-XX:+UseSerialGC", "-Xmx11m"), PreferBalanced, false, false},
+		{"a smaller heap", 100 * mib, setup("-XX:+UseSerialGC", "-Xmx6m"), "", false, false},
+		{"other options", 100 * mib, setup("-Xmx11m"), "", false, false},
+		{"no answer", 0, picked.Setup, "", false, false},
+	} {
+		r := &Result{Found: Found{LimitBytes: c.limit, Setup: c.setup}, Config: Record{Terms: Terms{Prefer: c.prefer}}}
+		if recommended, raised := r.Recommends(picked); recommended != c.recommended || raised != c.raised {
+			t.Errorf("%s: %v, raised %v", c.name, recommended, raised)
+		}
+	}
+}

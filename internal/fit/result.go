@@ -1,7 +1,9 @@
 package fit
 
 import (
+	"cmp"
 	"errors"
+	"slices"
 	"time"
 
 	"tare.dev/tare/internal/footprint"
@@ -31,6 +33,17 @@ type Result struct {
 // OptionsByVariable says that options go by JAVA_TOOL_OPTIONS: a script starts the JVM, or a JVM
 // another one.
 func (r *Result) OptionsByVariable() bool { return r.ByVariable || !r.Config.Command.IsJava() }
+
+// Recommends says that a point's options are the recommendation; raised is that the proof gave
+// them a larger heap since.
+func (r *Result) Recommends(p FrontierPoint) (recommended, raised bool) {
+	if r.LimitBytes == 0 {
+		return false, false
+	}
+	raised = slices.Contains(p.PickedBy, cmp.Or(r.Config.Prefer, PreferMemory)) &&
+		p.Setup.heapBytes() < r.Setup.heapBytes() && p.Setup.withoutHeap().Same(r.Setup.withoutHeap())
+	return raised || p.Setup.Same(r.Setup), raised
+}
 
 // Ended tells whether a fit that returned err came to its end, with an answer or
 // without one; else it was cut off.

@@ -113,7 +113,11 @@ func answer(r *fit.Result) document.Text {
 		rest += fmt.Sprintf(" (%d set aside and made again: others disturbed it, or it missed by little)", all-passed)
 	}
 	if f := r.FailBelow; f != nil {
-		rest += "; at " + Limit(f.LimitBytes) + " " + failure(*f)
+		without := ""
+		if n := r.Need; n != nil && n.UntouchedBytes > 0 && f.LimitBytes+n.UntouchedBytes <= r.LimitBytes {
+			without = ", without room for heap that no run touched,"
+		}
+		rest += "; at " + Limit(f.LimitBytes) + without + " " + failure(*f)
 	}
 	rest += "."
 	if r.Need == nil && r.MarginBytes > 0 {
@@ -265,7 +269,7 @@ func memoryChange(r *fit.Result) string {
 	switch {
 	case !farApart(r):
 		return most
-	case r.AsGivenFails == 0:
+	case r.AsGivenFails <= r.LimitBytes: // it may need no more as given
 		return "up to " + most
 	}
 	least := Change(float64(r.AsGivenFails), float64(r.LimitBytes))

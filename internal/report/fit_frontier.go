@@ -26,7 +26,10 @@ func fitFrontier(r *fit.Result) []document.Block {
 		row := document.Cells(fmt.Sprint(p.Trial), Size(p.NeededBytes), Size(p.BoundBytes))
 		t.Row(append(append(row, pointCells(p, byCost)...), document.Cells(picksText(p))...)...)
 		name := document.Plain(fmt.Sprintf("%d: %s", p.Trial, pointName(r.Frontier[:i], p)))
-		if p.Setup.Same(r.Setup) {
+		switch recommended, raised := r.Recommends(p); {
+		case raised:
+			name = document.Join(name, document.Good(" (recommended, with the larger heap that the proof asked for)"))
+		case recommended:
 			name = document.Join(name, document.Good(" (recommended)"))
 		}
 		names.Items = append(names.Items, name)

@@ -330,15 +330,17 @@ type pointJSON struct {
 	SpeedRatio float64 `json:"speedRatio,omitempty"`
 	// PickedBy are the values of --prefer that pick them: memory what needs least, balanced
 	// the least product of needed and cost, throughput what needs least of all that are at
-	// most 3 % slower than the fastest. Recommended says that they are the recommendation.
+	// most 3 % slower than the fastest. Recommended says that they are the recommendation,
+	// but for a heap that the proof may have raised since.
 	PickedBy    []string `json:"pickedBy"`
 	Recommended bool     `json:"recommended"`
 }
 
 func newPointJSON(p fit.FrontierPoint, r *fit.Result) pointJSON {
+	recommended, _ := r.Recommends(p)
 	j := pointJSON{Options: list(p.Setup.Options), Env: list(p.Setup.Env), Jar: p.Setup.Jar, NoHugePages: p.Setup.NoHugePages, Levers: list(p.Levers), Trial: p.Trial,
 		NeededBytes: p.NeededBytes, BoundBytes: p.BoundBytes, costJSON: costJSON(p.RelativeCost), SpeedRatio: p.SpeedRatio,
-		PickedBy: []string{}, Recommended: r.LimitBytes > 0 && p.Setup.Same(r.Setup)}
+		PickedBy: []string{}, Recommended: recommended}
 	for _, prefer := range p.PickedBy {
 		j.PickedBy = append(j.PickedBy, string(prefer))
 	}

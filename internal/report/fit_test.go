@@ -155,7 +155,7 @@ func TestFitSaysHowFarTheLimitAsGivenIsKnown(t *testing.T) {
 		{304, 296, "304 MiB", "-44 %", "known"},
 		{2048, 248, "248 MiB to 2048 MiB", "-31 to -92 %", "between two limits"},
 		{2048, 0, "at most 2048 MiB", "up to -92 %", "never failed"},
-		{304, 160, "160 MiB to 304 MiB", "+6 to -44 %", "perhaps less than recommended"},
+		{304, 160, "160 MiB to 304 MiB", "up to -44 %", "perhaps less than recommended"},
 	} {
 		r.AsGiven.LimitBytes, r.AsGivenFails = c.passes*MiB, c.fails*MiB
 		if got, change := asGiven(r), memoryChange(r); got != c.asGiven || change != c.change {
@@ -350,6 +350,20 @@ func TestCostText(t *testing.T) {
 	for _, other := range []*trial.Result{nil, given, ran(1200, time.Second), {}} {
 		if got := costText(given, other); got != "" {
 			t.Errorf("%q", got)
+		}
+	}
+}
+
+// A run below the limit that left out heap which no run touched says so: its limit is not just below.
+func TestAnswerTellsUntouchedHeap(t *testing.T) {
+	for _, c := range []struct {
+		untouched, failed int64
+		want              bool
+	}{{100, 60, true}, {100, 71, false}, {0, 60, false}} {
+		r := fitResult(t)
+		r.Need.UntouchedBytes, r.FailBelow.LimitBytes = c.untouched*MiB, c.failed*MiB
+		if text := answer(r).String(); strings.Contains(text, "MiB, without room for heap that no run touched, it is too slow") != c.want {
+			t.Errorf("%d untouched, %d fails: %s", c.untouched, c.failed, text)
 		}
 	}
 }
