@@ -119,6 +119,31 @@ func TestLeversBesideOwnHeap(t *testing.T) {
 	}
 }
 
+// A user who wants G1, or a goal for pauses, has G1 size the young generation: what a fixed size
+// costs is that goal.
+func TestTighterHeapLeavesYoungSizeToG1(t *testing.T) {
+	heap := Levers[slices.IndexFunc(Levers, func(l Lever) bool { return l.ID == "heap" })]
+	for _, c := range []struct {
+		args    []string
+		options []string
+		reason  string
+	}{
+		{[]string{"Main"}, []string{"-Xmx{heap}m", "-Xmn{young}m"}, ""},
+		{[]string{"-XX:+UseParallelGC", "Main"}, []string{"-Xmx{heap}m", "-Xmn{young}m"}, ""},
+		{[]string{"-XX:-UseG1GC", "Main"}, []string{"-Xmx{heap}m", "-Xmn{young}m"}, ""},
+		{[]string{"-XX:+UseG1GC", "Main"}, []string{"-Xmx{heap}m"}, "yours: -XX:+UseG1GC (command line)"},
+		{[]string{"-XX:MaxGCPauseMillis=20", "Main"}, []string{"-Xmx{heap}m"}, "yours: -XX:MaxGCPauseMillis=20 (command line)"},
+	} {
+		given, err := jvmopts.Read(jvmopts.Input{Args: c.args})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if left, open, reason := heap.open(Facts{Release: feature(25), Given: given}); !open || !slices.Equal(left.Options, c.options) || reason != c.reason {
+			t.Errorf("%q: open %v, %q, %q", c.args, open, left.Options, reason)
+		}
+	}
+}
+
 // full is what is needed with a full heap.
 func (f filling) full(s Setup, limit int64) (need, files, working int64) {
 	m := *f.model

@@ -51,6 +51,8 @@ type rule struct {
 
 // rules are in the order in which families are named for a flag of several.
 //
+// YoungSize: a fixed size takes from G1 what it keeps its pause goal by ("Garbage-First Garbage
+// Collector Tuning" in HotSpot's guide): a user who wants G1, or a goal, wants it kept.
 // Collector: the collectors, and the flags of one or some of them: a user who
 // tunes G1 wants G1. Compiler: what chooses compilers or levels, and the flags
 // of C2 and of the policy, which C1 alone would leave without effect.
@@ -60,7 +62,8 @@ type rule struct {
 var rules = []rule{
 	{HeapMax, "MaxHeapSize MaxRAM MaxRAMPercentage MaxRAMFraction MinRAMPercentage MinRAMFraction InitialRAMPercentage InitialRAMFraction ErgoHeapSizeLimit", nil},
 	{HeapInitial, "InitialHeapSize MinHeapSize InitialRAMPercentage InitialRAMFraction", nil},
-	{YoungSize, "NewSize MaxNewSize NewRatio G1NewSizePercent G1MaxNewSizePercent", nil},
+	{YoungSize, "NewSize MaxNewSize NewRatio G1NewSizePercent G1MaxNewSizePercent MaxGCPauseMillis GCPauseIntervalMillis", nil},
+	{YoungSize, "UseG1GC", isTrue},
 	{Buffers, "UseTLAB TLABSize MinTLABSize ResizeTLAB TLABWasteTargetPercent TLABAllocationWeight", nil},
 	{HeapReturn, "MinHeapFreeRatio MaxHeapFreeRatio ShrinkHeapInSteps G1PeriodicGCInterval ShenandoahUncommit ZUncommit", nil},
 	{HeapReturn, "AlwaysPreTouch", isTrue},
