@@ -172,6 +172,7 @@ func (s *Search) memoryWork(t Trial) (cost float64, known bool) {
 	return s.memoryTook(t, (*trial.Result).CollectorWork)
 }
 
+// memoryTook is the share that memory took of what the collector's share is of.
 func (s *Search) memoryTook(t Trial, collector func(r *trial.Result, room float64) (share float64, known bool)) (cost float64, known bool) {
 	r := t.Result
 	if r == nil {

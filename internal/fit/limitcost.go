@@ -22,8 +22,11 @@ const (
 )
 
 // readAgain is the share of its processor time that a trial can owe to pages which were read
-// again, at most.
+// again, at most; 0 where its load used none.
 func (t Trial) readAgain() float64 {
+	if t.Result == nil || t.Result.LoadCPUTime <= 0 {
+		return 0
+	}
 	pages := float64(t.Result.RefaultBytes) / PageBytes
 	return min(1, pages*DearestPage.Seconds()/t.Result.LoadCPUTime.Seconds())
 }

@@ -70,7 +70,7 @@ func (r *Result) CollectorLoss(room float64) (share float64, known bool) {
 	if !known {
 		return 0, false
 	}
-	return min(1, beyond/max(r.Times.Group.Seconds(), r.Times.Age.Seconds()*oneProcessor(r.Limits.CPUs, r.Others))), true
+	return beyond / max(r.Times.Group.Seconds(), r.Times.Age.Seconds()*oneProcessor(r.Limits.CPUs, r.Others)), true
 }
 
 // CollectorWork is the same of its processor time: what a clause on Cost looks at. There is none
