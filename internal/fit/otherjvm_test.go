@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -100,6 +101,13 @@ func TestSearchOfAnotherJVM(t *testing.T) {
 			}
 			if tried == 0 || deaf && tried > 1 {
 				t.Errorf("seed %d: options were tried %d times", seed, tried)
+			}
+			for i, tr := range f.Trials {
+				if tr.Phase == PhaseLever && tr.Repeat == 0 && slices.ContainsFunc(f.Trials[:i], func(o Trial) bool {
+					return o.Phase == PhaseLever && o.Setup.Same(tr.Setup) && o.LimitBytes == tr.LimitBytes && o.ByVariable == tr.ByVariable
+				}) {
+					t.Errorf("seed %d, deaf %v: trial %d is one that was made, with %q", seed, deaf, tr.Number, tr.Setup.Env)
+				}
 			}
 		}
 	}

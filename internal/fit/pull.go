@@ -190,7 +190,7 @@ func (s *Search) pullTogether(ctx context.Context, levers []Lever) error {
 	if err != nil {
 		return err
 	}
-	if len(t.Setup.Options) == 0 && s.Facts.Unreached != "" {
+	if s.Facts.Unreached != "" && slices.ContainsFunc(added, func(r LeverResult) bool { return len(r.Setup.Options) > 0 }) {
 		return s.pull(ctx, leversOf(added))
 	}
 	reason := s.unfit(t)
