@@ -195,8 +195,8 @@ func (r *recorder) archiveFile(number int, option string) string {
 }
 
 // Train makes a class archive anew for each fit.
-func (r *recorder) Train(ctx context.Context, s fit.Setup, option string) (string, error) {
-	a := archive{training: training{s, option}, Number: len(r.archives) + 1}
+func (r *recorder) Train(ctx context.Context, at fit.Attempt, option string) (string, error) {
+	a := archive{training: training{at.Setup, option}, Number: len(r.archives) + 1}
 	r.archive, r.trained = a.Number, &a.training
 	conf := r.config
 	dir, err := conf.Runner.OpenArchives(ctx, r.archiveDir(a.Number))
@@ -207,7 +207,8 @@ func (r *recorder) Train(ctx context.Context, s fit.Setup, option string) (strin
 	err = dir.Keep(ctx)
 	begin := time.Now()
 	if err == nil {
-		_, err = fit.NewTrier(conf).Train(ctx, r.here(s), option)
+		at.Setup = r.here(at.Setup)
+		_, err = fit.NewTrier(conf).Train(ctx, at, option)
 	}
 	a.Took = time.Since(begin)
 	if errors.Is(err, fit.ErrNoArchive) {
@@ -284,7 +285,7 @@ func (r *recorder) findArchive(ctx context.Context, t training) error {
 		}
 	}
 	if len(have) < archivesEach && len(r.trials)%(4*(len(have)+1)) == 0 || len(have) == 0 {
-		_, err := r.Train(ctx, t.Setup, t.Option)
+		_, err := r.Train(ctx, fit.Attempt{Setup: t.Setup, LimitBytes: r.config.AmpleBytes}, t.Option)
 		return err
 	}
 	a := have[len(r.trials)%len(have)]

@@ -412,15 +412,15 @@ func (r *replayer) count(modelled bool) {
 }
 
 // Train draws a training run.
-func (r *replayer) Train(_ context.Context, s fit.Setup, option string) (string, error) {
-	t := training{s, option}
+func (r *replayer) Train(_ context.Context, a fit.Attempt, option string) (string, error) {
+	t := training{a.Setup, option}
 	r.trained = &t
 	var all, alike []archive
-	for _, a := range r.archives {
-		if a.Option == option {
-			all = append(all, a)
-			if a.kind() == t.kind() {
-				alike = append(alike, a)
+	for _, made := range r.archives {
+		if made.Option == option {
+			all = append(all, made)
+			if made.kind() == t.kind() {
+				alike = append(alike, made)
 			}
 		}
 	}
@@ -431,10 +431,10 @@ func (r *replayer) Train(_ context.Context, s fit.Setup, option string) (string,
 	if len(alike) == 0 {
 		return archiveHere, nil
 	}
-	a := alike[r.rng.IntN(len(alike))]
-	r.training += a.Took
-	if a.Failure != "" {
-		return "", fmt.Errorf("%w: %s", fit.ErrNoArchive, a.Failure)
+	drawn := alike[r.rng.IntN(len(alike))]
+	r.training += drawn.Took
+	if drawn.Failure != "" {
+		return "", fmt.Errorf("%w: %s", fit.ErrNoArchive, drawn.Failure)
 	}
 	return archiveHere, nil
 }

@@ -321,7 +321,7 @@ func fitConfig(ctx context.Context, args []string, o fitOptions, stderr io.Write
 	if c.SLO, err = o.objective(c.Load); err != nil {
 		return c, usageError(err)
 	}
-	ample, err := parseAmple(o.ample)
+	given, err := parseAmple(o.ample)
 	if err != nil {
 		return c, usageError(err)
 	}
@@ -336,7 +336,7 @@ func fitConfig(ctx context.Context, args []string, o fitOptions, stderr io.Write
 	if err != nil {
 		return c, err
 	}
-	if c.AmpleBytes, err = ampleBytes(ctx, ample, c.Given, c.Runner); err != nil {
+	if c.AmpleBytes, c.MostAmpleBytes, err = ample(ctx, given, c.Given, c.Runner); err != nil {
 		return c, usageError(err)
 	}
 	return c, nil

@@ -207,6 +207,9 @@ func (h *history) begin(ctx context.Context, c *fit.Config, stderr io.Writer) er
 		fmt.Fprintf(stderr, "removed the %d oldest fits from the history, up to fit %d: it keeps the last %d, and at most %d MiB\n",
 			len(deleted), deleted[len(deleted)-1], store.DefaultBound.Fits, store.DefaultBound.Bytes/report.MiB)
 	}
+	if h.old != nil {
+		c.MostAmpleBytes = h.old.Plan.MostAmpleBytes
+	}
 	plan, err := fit.NewPlan(ctx, *c)
 	if err != nil {
 		return err

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -226,11 +225,7 @@ func (o fitOptions) checkJob() error {
 	return nil
 }
 
-const (
-	maxDefaultAmple = 2 << 30
-	besideHeap      = 1 << 30
-	minAmple        = 16 * report.MiB
-)
+const minAmple = 16 * report.MiB
 
 // parseAmple reads --ample; 0 is none.
 func parseAmple(s string) (int64, error) {
@@ -247,24 +242,22 @@ func parseAmple(s string) (int64, error) {
 	return (n + report.MiB - 1) / report.MiB * report.MiB, nil
 }
 
-// ampleBytes is what --ample gives, or half of what is available where the trials run, and at
-// most 2 GiB: the JVM sizes itself by what it sees, and would take more of more. A heap that the
-// user has sized, it does not: there is room for that, and for besideHeap.
-func ampleBytes(ctx context.Context, given int64, options jvmopts.Options, h runner.Host) (int64, error) {
+// ample is the memory of the baselines: what --ample gives, or what fit.Ample has of half of what is
+// available where the trials run, and up to that half more where a script has sized the heap.
+func ample(ctx context.Context, given int64, options jvmopts.Options, h runner.Host) (ample, most int64, err error) {
 	available, err := h.Available(ctx)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	if given > available {
-		return 0, fmt.Errorf("--ample %s: only %s are available where the trials run", report.Limit(given), report.Limit(available))
+		return 0, 0, fmt.Errorf("--ample %s: only %s are available where the trials run", report.Limit(given), report.Limit(available))
 	}
-	most := int64(maxDefaultAmple)
-	if options.FixesHeap() {
-		most = max(most, min(options.MaxHeap(most), available)+besideHeap)
+	if given > 0 {
+		return given, 0, nil
 	}
-	usual := min(most, available/2) / report.MiB * report.MiB
-	if given == 0 && usual < minAmple {
-		return 0, fmt.Errorf("only %s of memory are available: free some, or give --ample", report.Limit(available))
+	most = available / 2
+	if ample = fit.Ample(options, most); ample < minAmple {
+		return 0, 0, fmt.Errorf("only %s of memory are available: free some, or give --ample", report.Limit(available))
 	}
-	return cmp.Or(given, usual), nil
+	return ample, most, nil
 }

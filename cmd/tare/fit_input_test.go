@@ -49,8 +49,12 @@ func TestAmple(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got, err := ampleBytes(t.Context(), c.given, options, leftOn{bytes: c.available}); got != c.want || (err == nil) != (c.want > 0) {
+			got, most, err := ample(t.Context(), c.given, options, leftOn{bytes: c.available})
+			if got != c.want || (err == nil) != (c.want > 0) {
 				t.Errorf("%d, %v, want %d", got, err, c.want)
+			}
+			if rises := err == nil && c.given == 0; rises != (most == c.available/2) {
+				t.Errorf("it may become %d", most)
 			}
 		})
 	}

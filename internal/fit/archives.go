@@ -22,16 +22,16 @@ const TrainGrace = 3 * time.Minute
 // folder of extracted jars.
 type trained struct{ file, option string }
 
-// Train runs the application under load with ample memory and ends it in good
+// Train runs the application under load and ends it in good
 // order, for only then the JVM writes its archive.
-func (t *trier) Train(ctx context.Context, s Setup, option string) (string, error) {
+func (t *trier) Train(ctx context.Context, a Attempt, option string) (string, error) {
 	file := t.config.archiveFile(option)
 	writes, err := t.config.Runner.OpenTraining(ctx, file)
 	if err != nil {
 		return "", fmt.Errorf("place for a class archive: %w", err)
 	}
 	t.archives = append(t.archives, trained{file, option})
-	spec, err := t.spec(ctx, s.plus(Setup{Options: []string{strings.ReplaceAll(option, "{archive}", writes)}}), t.config.AmpleBytes, false)
+	spec, err := t.spec(ctx, a.Setup.plus(Setup{Options: []string{strings.ReplaceAll(option, "{archive}", writes)}}), a.LimitBytes, false)
 	if err != nil {
 		return "", err
 	}

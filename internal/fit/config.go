@@ -60,8 +60,9 @@ type Config struct {
 	Requests int64
 	SLO      trial.SLO
 
-	AmpleBytes int64
-	Levers     []Lever
+	// AmpleBytes and MostAmpleBytes are as in Search.
+	AmpleBytes, MostAmpleBytes int64
+	Levers                     []Lever
 	// Terms are the terms of the search.
 	Terms
 
@@ -152,7 +153,7 @@ func (c Config) Search(t Trier) *Search {
 	facts := Facts{Release: jvmopts.ParseRelease(c.Java.Version), JavaHome: c.Java.Home, Given: c.Given, ByVariable: !c.Command.IsJava(), Allow: c.Allow, CPUs: c.CPUs, Processors: int(math.Ceil(c.processors())), Nested: c.NestedJars,
 		Application:    c.application(),
 		ReadAheadBytes: c.ReadAheadBytes, Inherits: c.Inherits}
-	return &Search{Trier: t, Levers: c.Levers, Facts: facts, AmpleBytes: c.AmpleBytes, Baselines: c.Baselines, Confirmations: c.Confirmations,
+	return &Search{Trier: t, Levers: c.Levers, Facts: facts, AmpleBytes: c.AmpleBytes, MostAmpleBytes: c.MostAmpleBytes, Baselines: c.Baselines, Confirmations: c.Confirmations,
 		MaxTrials: c.MaxTrials, Budget: c.Budget, Margin: c.Margin, Prefer: c.Prefer, ShowFailure: true, Ablation: c.Ablation, HeapCurve: c.HeapCurve,
 		Stress: c.Stress, FullHeap: true, Job: c.Job, OpenLoop: c.Load.Rate > 0, Spare: c.SLO.Spare(), ByWork: c.SLO.Needs(trial.Cost) && !c.SLO.Needs(trial.Throughput), Seed: c.Seed, Observe: c.Observe}
 }

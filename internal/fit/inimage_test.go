@@ -40,7 +40,7 @@ func TestTrainInImage(t *testing.T) {
 				t.Fatal(err)
 			}
 			c := trainingConfig(t, d)
-			file, err := (&trier{config: c}).Train(t.Context(), Setup{Options: []string{"-Xmx64m", "-XX:+UseSerialGC"}}, option)
+			file, err := (&trier{config: c}).Train(t.Context(), Attempt{Setup: Setup{Options: []string{"-Xmx64m", "-XX:+UseSerialGC"}}, LimitBytes: c.AmpleBytes}, option)
 			if err != nil || filepath.Dir(file) != runner.InImage {
 				t.Fatal(file, err)
 			}

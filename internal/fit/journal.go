@@ -83,10 +83,10 @@ func (r *Recorder) Try(ctx context.Context, a Attempt) (Outcome, error) {
 
 // Train gives the stored archive, or makes one. An archive that is gone or
 // changed is made again.
-func (r *Recorder) Train(ctx context.Context, s Setup, option string) (string, error) {
+func (r *Recorder) Train(ctx context.Context, a Attempt, option string) (string, error) {
 	if len(r.past) > 0 {
 		t := r.past[0].Training
-		if t == nil || t.Option != option || !t.Setup.Same(s) {
+		if t == nil || t.Option != option || !t.Setup.Same(a.Setup) {
 			return "", &DivergedError{r.past[0].String(), "a training run with " + option}
 		}
 		r.past = r.past[1:]
@@ -97,14 +97,14 @@ func (r *Recorder) Train(ctx context.Context, s Setup, option string) (string, e
 			r.archives = append(r.archives, trained{r.config.outside(t.File), option})
 			return t.File, nil
 		}
-		return r.made.Train(ctx, s, option)
+		return r.made.Train(ctx, a, option)
 	}
 	if err := r.config.Journal.Making(ctx, r.config.archiveFile(option)); err != nil {
 		return "", err
 	}
 	begin := time.Now()
-	file, err := r.made.Train(ctx, s, option)
-	t := Training{Setup: s, Option: option, File: file, Took: time.Since(begin)}
+	file, err := r.made.Train(ctx, a, option)
+	t := Training{Setup: a.Setup, Option: option, File: file, Took: time.Since(begin)}
 	if errors.Is(err, ErrNoArchive) {
 		t.Failure = strings.TrimPrefix(err.Error(), ErrNoArchive.Error()+": ")
 	} else if err != nil {

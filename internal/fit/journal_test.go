@@ -73,11 +73,11 @@ func (c *cutting) Try(ctx context.Context, a Attempt) (Outcome, error) {
 	return c.Trier.Try(ctx, a)
 }
 
-func (c *cutting) Train(ctx context.Context, s Setup, option string) (string, error) {
+func (c *cutting) Train(ctx context.Context, a Attempt, option string) (string, error) {
 	if c.left--; c.left < 0 {
 		return "", errCut
 	}
-	return c.Trier.Train(ctx, s, option)
+	return c.Trier.Train(ctx, a, option)
 }
 
 // However often a search is cut off, it goes on and finds the same.
@@ -119,7 +119,7 @@ func TestRecorderTellsDivergence(t *testing.T) {
 	if !errors.As(err, &diverged) || !strings.Contains(err.Error(), "at 512 MiB") || !strings.Contains(err.Error(), "at 256 MiB") {
 		t.Errorf("%v", err)
 	}
-	if _, err = r.Train(t.Context(), Setup{}, "-XX:X"); !errors.As(err, &diverged) {
+	if _, err = r.Train(t.Context(), Attempt{}, "-XX:X"); !errors.As(err, &diverged) {
 		t.Errorf("%v", err)
 	}
 }
@@ -136,10 +136,10 @@ func TestRecorderTakesArchives(t *testing.T) {
 	r := &Recorder{config: Config{Runner: runnertest.OnlyHost(runner.ThisHost())}, past: []Step{
 		{Training: &Training{Option: "-XX:X={archive}", File: file, Digest: sum}},
 		{Training: &Training{Option: "-XX:X={archive}", Failure: "it wrote none"}}}}
-	if got, err := r.Train(t.Context(), Setup{}, "-XX:X={archive}"); err != nil || got != file || len(r.archives) != 1 {
+	if got, err := r.Train(t.Context(), Attempt{}, "-XX:X={archive}"); err != nil || got != file || len(r.archives) != 1 {
 		t.Errorf("%q, %v, %v", got, r.archives, err)
 	}
-	if _, err := r.Train(t.Context(), Setup{}, "-XX:X={archive}"); !errors.Is(err, ErrNoArchive) || !strings.HasSuffix(err.Error(), ": it wrote none") {
+	if _, err := r.Train(t.Context(), Attempt{}, "-XX:X={archive}"); !errors.Is(err, ErrNoArchive) || !strings.HasSuffix(err.Error(), ": it wrote none") {
 		t.Errorf("%v", err)
 	}
 }

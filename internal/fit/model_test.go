@@ -239,7 +239,9 @@ func (m *model) quickness(s Setup) float64 {
 	return q
 }
 
-func (m *model) Train(context.Context, Setup, string) (string, error) { return "/archive/app.jsa", nil }
+func (m *model) Train(context.Context, Attempt, string) (string, error) {
+	return "/archive/app.jsa", nil
+}
 
 // grid is the smallest of the limits in steps of 2 % from the ample one down
 // that passes as all above it do.

@@ -355,7 +355,7 @@ func (a *noted) Try(_ context.Context, at Attempt) (Outcome, error) {
 	return a.outcomes[min(len(a.attempts), len(a.outcomes))-1], nil
 }
 
-func (a *noted) Train(context.Context, Setup, string) (string, error) { return "", ErrNoArchive }
+func (a *noted) Train(context.Context, Attempt, string) (string, error) { return "", ErrNoArchive }
 
 // The run below has the recommended options as they are, for AlwaysPreTouch copies class
 // archives: what is not touched of the heap is taken from its limit instead, and so is the

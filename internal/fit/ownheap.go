@@ -1,11 +1,45 @@
 package fit
 
-import "fmt"
+import (
+	"fmt"
+
+	"tare.dev/tare/internal/jvmopts"
+)
 
 // A heap that the user has sized, often far too large and by habit, is never sized anew. It counts
 // as full: it grows until it has to be collected whole, and a load that is long enough has it do
 // so. WildFly has -Xmx512m by default: runs that touched 205 MiB of it passed at 435 MiB, and those
 // of ten times the load were killed at 515.
+
+const (
+	usualAmple = 2048 * mib
+	// besideHeap is the room for all else where that is little beside the heap.
+	besideHeap = 1024 * mib
+)
+
+// Ample is the limit of baselines where the user has given none, at most most: 2 GiB, for a JVM sizes
+// itself by what it sees, and would take more of more. One whose heap the user has sized does not:
+// there is room for that heap, and for besideHeap.
+func Ample(given jvmopts.Options, most int64) int64 {
+	ample := int64(usualAmple)
+	if given.FixesHeap() {
+		ample = max(ample, min(given.MaxHeap(ample), most)+besideHeap)
+	}
+	return min(ample, most) / mib * mib
+}
+
+// raiseAmple makes room for the heap that a script has sized, which the first baseline tells.
+func (s *Search) raiseAmple(first Trial) (raised bool) {
+	s.readFrom(first)
+	ample := Ample(s.Facts.Given, s.MostAmpleBytes)
+	if ample <= s.AmpleBytes {
+		return false
+	}
+	s.AmpleBytes = ample
+	_, by, _ := s.Facts.Given.Value("MaxHeapSize")
+	s.note("the heap may become %d MiB by %s: baselines have %d MiB from now on", s.Facts.Given.MaxHeap(ample)/mib, by, ample/mib)
+	return true
+}
 
 // heapFixed says that the user has set the heap: it does not follow the limit.
 func (s *Search) heapFixed() bool { return s.Facts.Given.FixesHeap() }

@@ -10,6 +10,7 @@ import (
 
 	"tare.dev/tare/internal/footprint"
 	"tare.dev/tare/internal/jvmopts"
+	"tare.dev/tare/internal/runner"
 )
 
 // filling is an application the heap of which is full after ten times the load.
@@ -71,6 +72,51 @@ func TestOwnHeapIsFull(t *testing.T) {
 			}
 			if f.FailBelow == nil {
 				t.Errorf("seed %d: no run failed below %d MiB", seed, f.LimitBytes/mib)
+			}
+		}
+	}
+}
+
+// scripted is an application that a script starts: its own trials alone tell of its heap.
+type scripted struct {
+	Trier
+	options []string
+}
+
+func (x scripted) Try(ctx context.Context, a Attempt) (Outcome, error) {
+	o, err := x.Trier.Try(ctx, a)
+	if o.Result != nil {
+		o.Result.Program = &runner.Program{Options: x.options}
+	}
+	return o, err
+}
+
+// Where a script has sized a heap that baselines have no room for, they get it: the one that told of
+// it is made anew where it failed.
+func TestBaselinesHaveRoomForTheHeapOfAScript(t *testing.T) {
+	const own = 2500
+	for seed := range uint64(40) {
+		for _, c := range []struct{ touched, most, ample int64 }{{300, 8192, own + 1024}, {own, 8192, own + 1024}, {300, 2400, 2400}, {300, 0, 2048}} {
+			m := newModel(rand.New(rand.NewPCG(seed, 29)))
+			m.squeezes, m.heap = true, c.touched*mib
+			options := []string{fmt.Sprintf("-Xmx%dm", own)}
+			m.given, _ = jvmopts.Read(jvmopts.Input{Args: append(options, "Main")})
+			room := c.ample == own+1024
+			tr := Trier(m)
+			if room {
+				tr = filling{m}
+			}
+			s := &Search{Trier: scripted{tr, options}, Levers: Levers, AmpleBytes: 2048 * mib, MostAmpleBytes: c.most * mib, Baselines: DefaultBaselines, Confirmations: DefaultConfirmations,
+				Margin: MarginByBound, Stress: true, FullHeap: true, Facts: Facts{Release: jvmopts.ParseRelease("17.0.15"), ByVariable: true}}
+			f, err := s.Run(t.Context())
+			if err != nil {
+				t.Fatalf("seed %d, %+v: %v", seed, c, err)
+			}
+			if s.AmpleBytes != c.ample*mib || f.Trials[1].LimitBytes != c.ample*mib || f.Trials[0].Passed != (c.touched < own) {
+				t.Errorf("seed %d, %+v: ample is %d MiB, baselines had %d and %d", seed, c, s.AmpleBytes/mib, f.Trials[0].LimitBytes/mib, f.Trials[1].LimitBytes/mib)
+			}
+			if room != (f.LimitBytes > own*mib) || room == strings.Contains(f.OwnHeap, "more than --ample leaves room for") || room && f.RaisedFrom != 0 {
+				t.Errorf("seed %d, %+v: %d MiB, raised from %d: %q", seed, c, f.LimitBytes/mib, f.RaisedFrom/mib, f.OwnHeap)
 			}
 		}
 	}

@@ -268,8 +268,8 @@ func (p *Places) stage(place int, to func(trial.Stage)) func(trial.Stage) {
 }
 
 // Train makes a class archive where the first trial was.
-func (p *Places) Train(ctx context.Context, s Setup, option string) (string, error) {
-	return p.places[0].Trier.Train(ctx, s, option)
+func (p *Places) Train(ctx context.Context, a Attempt, option string) (string, error) {
+	return p.places[0].Trier.Train(ctx, a, option)
 }
 
 // Extract unpacks jars where the first trial was.

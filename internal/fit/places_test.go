@@ -44,8 +44,8 @@ func (n *node) Try(ctx context.Context, a Attempt) (Outcome, error) {
 	return n.app.Try(ctx, a)
 }
 
-func (n *node) Train(ctx context.Context, s Setup, option string) (string, error) {
-	return n.app.Train(ctx, s, option)
+func (n *node) Train(ctx context.Context, a Attempt, option string) (string, error) {
+	return n.app.Train(ctx, a, option)
 }
 
 func (n *node) Extract(ctx context.Context) (string, error) { return n.app.Extract(ctx) }
@@ -242,7 +242,7 @@ func (w *waiting) Try(ctx context.Context, a Attempt) (Outcome, error) {
 	}
 }
 
-func (w *waiting) Train(context.Context, Setup, string) (string, error) { return "", ErrNoArchive }
+func (w *waiting) Train(context.Context, Attempt, string) (string, error) { return "", ErrNoArchive }
 
 // Trials run at the same time; the one that was asked for is answered whichever ends first;
 // those that are dropped end, and so do all with the context.

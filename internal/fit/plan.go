@@ -51,7 +51,8 @@ type Plan struct {
 	Duration     time.Duration
 	Requests     int64 `json:",omitempty"`
 
-	AmpleBytes int64
+	AmpleBytes     int64
+	MostAmpleBytes int64 `json:",omitempty"`
 	// Levers are the levers' names in their order, LeversDigest is of all
 	// that they hold.
 	Levers       []string
@@ -80,7 +81,7 @@ func NewPlan(ctx context.Context, c Config) (Plan, error) {
 	r := c.record()
 	p := Plan{Command: r.Command.With(), CommandDigest: load.Digest(c.Command.With()), Image: c.Image, Java: c.Java, Dir: c.From, Env: r.Env, EnvDigest: load.Digest(decidingEnv(c)),
 		CPUs: c.CPUs, Cpuset: c.Cpuset, Ready: c.Ready.String(), ReadyTimeout: c.ReadyTimeout, Job: c.Job, SLO: c.SLO.String(), Load: PlannedLoad{Description: r.Load, Digest: loadDigest(c.Load.Loader)},
-		Warmup: c.Warmup, Duration: c.Duration, Requests: c.Requests, AmpleBytes: c.AmpleBytes, LeversDigest: load.Digest(c.Levers), Terms: c.Terms, Machine: c.Machine, ArchiveDir: c.ArchiveDir}
+		Warmup: c.Warmup, Duration: c.Duration, Requests: c.Requests, AmpleBytes: c.AmpleBytes, MostAmpleBytes: c.MostAmpleBytes, LeversDigest: load.Digest(c.Levers), Terms: c.Terms, Machine: c.Machine, ArchiveDir: c.ArchiveDir}
 	if c.Runner != nil {
 		p.Runner = c.Runner.Name()
 	}

@@ -390,8 +390,9 @@ func (s *Search) prepare(ctx context.Context, levers []Lever) ([]LeverResult, er
 		case l.Extract:
 			v.jar, err = extract(ctx, s.Trier)
 		case l.TrainOption != "":
-			s.observe(Event{Attempt: Attempt{Number: len(s.found.Trials), Phase: PhaseTrain, Lever: l.Name, Setup: setup, LimitBytes: s.AmpleBytes}})
-			v.archive, err = s.Trier.Train(ctx, setup, l.TrainOption)
+			a := Attempt{Number: len(s.found.Trials), Phase: PhaseTrain, Lever: l.Name, Setup: setup, LimitBytes: s.AmpleBytes}
+			s.observe(Event{Attempt: a})
+			v.archive, err = s.Trier.Train(ctx, a, l.TrainOption)
 		}
 		r := LeverResult{Lever: l, Setup: l.setup(v), BoundBytes: ledger.bound(l)}
 		if sizeIn(r.Setup.Options, directOption) > 0 && !strings.HasSuffix(l.Why, keepsDirect) { // it may come from a bundle that failed

@@ -111,10 +111,10 @@ type Judged struct {
 type Trier interface {
 	// Try makes one trial. An error ends the search.
 	Try(ctx context.Context, a Attempt) (Outcome, error)
-	// Train runs the application with ample memory and option added, which
+	// Train runs the application with an attempt's setup and memory and option added, which
 	// holds "{archive}", and returns the file that it made. An error of
 	// ErrNoArchive drops the lever, any other ends the search.
-	Train(ctx context.Context, s Setup, option string) (file string, err error)
+	Train(ctx context.Context, a Attempt, option string) (file string, err error)
 }
 
 // Extractor is a Trier that can take the application's jar apart.
@@ -195,8 +195,9 @@ type Search struct {
 	Trier  Trier
 	Levers []Lever
 	Facts  Facts
-	// AmpleBytes is the limit of the baseline.
-	AmpleBytes int64
+	// AmpleBytes is the limit of the baseline, MostAmpleBytes what it may become where a script
+	// has sized a heap that needs more; 0 has it stay.
+	AmpleBytes, MostAmpleBytes int64
 	// GuessBytes is where a search without levers begins, such as what an
 	// earlier one found; 0 is where the baseline points.
 	GuessBytes int64

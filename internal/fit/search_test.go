@@ -70,7 +70,7 @@ func (a *simulated) Try(ctx context.Context, at Attempt) (Outcome, error) {
 	return o, nil
 }
 
-func (a *simulated) Train(context.Context, Setup, string) (string, error) {
+func (a *simulated) Train(context.Context, Attempt, string) (string, error) {
 	if a.noArchive {
 		return "", fmt.Errorf("%w: simulated", ErrNoArchive)
 	}

@@ -114,7 +114,7 @@ func (t limitTrier) Try(ctx context.Context, a fit.Attempt) (fit.Outcome, error)
 }
 
 // Train is not asked for without levers.
-func (t limitTrier) Train(context.Context, fit.Setup, string) (string, error) {
+func (t limitTrier) Train(context.Context, fit.Attempt, string) (string, error) {
 	return "", fit.ErrNoArchive
 }
 

@@ -53,7 +53,7 @@ func (s simulated) Try(_ context.Context, a fit.Attempt) (fit.Outcome, error) {
 	return o, nil
 }
 
-func (s simulated) Train(context.Context, fit.Setup, string) (string, error) {
+func (s simulated) Train(context.Context, fit.Attempt, string) (string, error) {
 	return "", fmt.Errorf("%w: simulated", fit.ErrNoArchive)
 }
 
