@@ -305,19 +305,22 @@ func failure(t fit.Trial) string {
 // comparison is the runs as given beside the recommended one.
 func comparison(r *fit.Result) document.Table {
 	rec := Recommended(r)
-	change := memoryChange(r) + " memory"
-	if c := Change(r.AsGiven.Throughput, rec.Throughput); c != "" {
-		change += ", " + c + " req/s"
+	changes := []string{memoryChange(r) + " memory"}
+	if c := goodAnswers.change(r); c != "" {
+		changes = append(changes, c+" req/s")
 	}
-	if c := Change(r.AsGiven.Measured.Time.Seconds(), rec.Measured.Time.Seconds()); c != "" {
-		change += ", " + c + " time"
+	if c := jobTime.change(r); c != "" {
+		changes = append(changes, c+" time")
 	}
-	t := document.Table{Columns: document.Columns("", ">limit", ">req/s", ">p99", ">"+waitedFor(r), "")}
+	t := document.Table{Columns: document.Columns("", ">limit", ">req/s", ">p99", ">"+waitedFor(r).name, "")}
 	t.Row(document.Cells(comparisonRow("baseline", r.Baseline)...)...)
 	t.Row(document.Cells(comparisonRow("as given", r.AsGiven)...)...)
 	row := document.Cells(comparisonRow("recommended", rec)...)
 	row[0].Text = document.Strong("recommended")
-	t.Row(append(row, document.Cell{Text: document.Good(change)})...)
+	for _, c := range changes {
+		t.Row(append(row, document.Cell{Text: document.Good(c)})...)
+		row = make([]document.Cell, len(row))
+	}
 	return t
 }
 
@@ -325,12 +328,12 @@ func comparison(r *fit.Result) document.Table {
 // readiness.
 func waited(t fit.Trial) time.Duration { return max(t.Measured.Time, t.Measured.Start) }
 
-// waitedFor is the heading over it.
-func waitedFor(r *fit.Result) string {
+// waitedFor is the quality of it.
+func waitedFor(r *fit.Result) quality {
 	if r.Config.Job {
-		return "time"
+		return jobTime
 	}
-	return "ready"
+	return ready
 }
 
 func comparisonRow(name string, t fit.Trial) []string {

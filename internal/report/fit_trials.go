@@ -21,7 +21,7 @@ func trialTable(r *fit.Result, wide bool) document.Table {
 	}
 	t.Columns = append(t.Columns, document.Columns(">peak")...)
 	if wide {
-		t.Columns = append(t.Columns, document.Column{Name: waitedFor(r), Number: true})
+		t.Columns = append(t.Columns, document.Column{Name: waitedFor(r).name, Number: true})
 	}
 	for _, trial := range r.Trials {
 		what := string(trial.Phase)
@@ -90,7 +90,7 @@ func bytesCell(n int64) document.Cell { return document.Number(Limit(n), float64
 // bestPassedTable is the trials that no other one beats in both limit and speed; nil where
 // there is just one.
 func bestPassedTable(r *fit.Result) *document.Table {
-	t := document.Table{Columns: document.Columns(">limit", ">req/s", ">p99", ">"+waitedFor(r), ">#")}
+	t := document.Table{Columns: document.Columns(">limit", ">req/s", ">p99", ">"+waitedFor(r).name, ">#")}
 	for _, trial := range fit.BestPassed(r.Trials) {
 		t.Row(document.Cells(append(comparisonRow("", trial)[1:], fmt.Sprint(trial.Number))...)...)
 	}
@@ -127,7 +127,7 @@ func cut(text string, n int) string {
 
 // fitConfirmations are the runs that confirmed the limit.
 func fitConfirmations(r *fit.Result) []document.Block {
-	t := document.Table{Columns: document.Columns(">#", ">req/s", ">p99", ">"+waitedFor(r), ">peak", ">GC")}
+	t := document.Table{Columns: document.Columns(">#", ">req/s", ">p99", ">"+waitedFor(r).name, ">peak", ">GC")}
 	for _, trial := range r.Confirmations {
 		row := append([]string{fmt.Sprint(trial.Number)}, comparisonRow("", trial)[2:]...)
 		gc := "?"
