@@ -35,7 +35,7 @@ func (s *Search) tooSmallAsGiven() int64 {
 	}
 	most := int64(0)
 	for _, t := range s.found.Trials {
-		if heap := t.heapAsGiven(serial); s.heapTooSmall(t) && float64(t.grown(heap)) >= heapFull*float64(heap) {
+		if heap := t.heapAsGiven(serial); !t.enough() && s.heapTooSmall(t) && float64(t.grown(heap)) >= heapFull*float64(heap) {
 			most = max(most, heap)
 		}
 	}

@@ -78,7 +78,7 @@ var Measures = []Measure{
 	{Name: "threads", Unit: Count, Help: "threads at the end", value: count(func(f *footprint.Footprint) int64 { return int64(f.Threads) })},
 	{Name: "cgroup-peak", Unit: Bytes, Help: "highest usage of the control group", value: ofTrial(func(r *trial.Result) float64 { return float64(r.PeakBytes) })},
 	{Name: neededMeasure, Unit: Bytes, Help: "highest usage of the control group less its page cache", value: ofTrial(func(r *trial.Result) float64 { return float64(r.NeededBytes) })},
-	{Name: "heap-live", Unit: Bytes, Help: "least heap that a collection left", value: positive(func(r *trial.Result) float64 { return float64(r.LiveBytes) })},
+	{Name: "heap-live", Unit: Bytes, Help: "least heap that a collection left, of a job the most", value: positive(func(r *trial.Result) float64 { return float64(r.LiveBytes) })},
 	{Name: reachableMeasure, Unit: Bytes, Help: "objects that a full collection leaves at the end", value: reachable},
 	{Name: "direct", Unit: Bytes, Help: "direct buffers at the end, by the JVM's count; they lie in malloc", value: direct},
 	{Name: "start", Unit: Seconds, Help: "time until ready", value: positive(func(r *trial.Result) float64 { return r.ReadyAfter.Seconds() })},

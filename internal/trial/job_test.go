@@ -1,6 +1,7 @@
 package trial
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -99,5 +100,47 @@ func TestCodeCacheFull(t *testing.T) {
 	}
 	if !res.Passed() || !res.CodeCacheFull || !strings.Contains(strings.Join(res.Evidence, "\n"), "the code cache is full") {
 		t.Errorf("%s %q\n%q", res.Verdict, res.Evidence, res.Log)
+	}
+}
+
+// collected is a JVM of which each collection left another part of the heap. Below 0 is what was left
+// when one of the old generation had begun.
+type collected struct {
+	waiting
+	left *[]int64
+	olds *int64
+}
+
+func (c collected) Counters(context.Context) (runner.Counters, error) {
+	left := (*c.left)[0]
+	*c.left = (*c.left)[1:]
+	if left < 0 {
+		*c.olds++
+	}
+	return runner.Counters{UsedAfterGC: max(left, -left), OldGCCount: *c.olds}, nil
+}
+
+// The parts of a job have other data: its heap is for the most that lived, by collections of the old
+// generation where there were some. Under a load the least that a collection left is nearest to what
+// lives.
+func TestLiveSetOfAJob(t *testing.T) {
+	for _, c := range []struct {
+		left      []int64
+		load, job int64
+	}{
+		{[]int64{0, 0}, 0, 0},
+		{[]int64{0, 2, 70, 20}, 2, 70},
+		{[]int64{0, -2, 70, 20}, 2, 70},
+		{[]int64{2, -2, 1, 70, 20}, 1, 70},
+		{[]int64{2, 80, -80, 15, 30, 78, -20, 22, 70}, 2, 22},
+		{[]int64{2, 4, -2, 3, 50, -60, -60, 55, 80, -79, 40, 60}, 2, 55},
+	} {
+		s := &sampler{host: silent{}, proc: collected{left: &c.left, olds: new(int64)}}
+		for range len(c.left) {
+			s.sample(t.Context())
+		}
+		if load, job := s.left.live(false), s.left.live(true); load != c.load || job != c.job {
+			t.Errorf("%d under a load and %d of a job, want %d and %d", load, job, c.load, c.job)
+		}
 	}
 }

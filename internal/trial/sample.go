@@ -52,7 +52,7 @@ type sampler struct {
 	// times and markTimes are the clocks of threads, at the last reading and at mark.
 	times, markTimes runner.Times
 	nextTimes        time.Time // not read before
-	live             int64     // smallest UsedAfterGC since mark
+	left             left      // since mark
 	heap             int64     // largest HeapUsed
 	needed           int64     // largest usage less page cache
 	workingSet       int64     // largest usage less inactive file pages
@@ -128,8 +128,9 @@ func (s *sampler) sample(ctx context.Context) {
 	if gc := s.last.gc; gc != nil {
 		s.heap = max(s.heap, gc.HeapUsed)
 		if live := gc.UsedAfterGC; live > 0 {
-			s.live, s.trendLive = least(s.live, live), least(s.trendLive, live)
-			s.trendOld = s.trendOld || was.gc != nil && gc.OldGCCount > was.gc.OldGCCount
+			old := was.gc != nil && gc.OldGCCount > was.gc.OldGCCount
+			s.left.add(live, old)
+			s.trendLive, s.trendOld = least(s.trendLive, live), s.trendOld || old
 		}
 	}
 	now := time.Now()
@@ -158,6 +159,52 @@ func (s *sampler) readTimes(ctx context.Context) {
 		s.times = t
 	}
 	s.nextTimes = time.Now().Add(time.Duration(float64(time.Since(begin)) / timesShare))
+}
+
+// left is the heap that collections left, by readings in their order.
+type left struct {
+	least, most int64
+	// found is what the old generation and the survivors were before it was collected, while what
+	// that left is not known yet. full is the most of it, and byOld the most that was left by those
+	// collections which found at least half of full.
+	found, full, byOld int64
+	last               int64
+}
+
+// add adds a reading; old says that a collection of the old generation has begun since the last.
+func (l *left) add(bytes int64, old bool) {
+	l.least, l.most = least(l.least, bytes), max(l.most, bytes)
+	switch {
+	case old && l.found == 0:
+		l.found = l.last
+	case !old && l.found > 0: // it is not under way any more
+		l.collected(bytes)
+	}
+	l.last = bytes
+}
+
+func (l *left) collected(bytes int64) {
+	if l.found > 2*l.full {
+		l.full, l.byOld = l.found, 0
+	}
+	if 2*l.found >= l.full {
+		l.full, l.byOld = max(l.full, l.found), max(l.byOld, bytes)
+	}
+	l.found = 0
+}
+
+// live is the live set. Under a load it is the least, for young collections leave what became old
+// and is dead. The parts of a job have other data: there it is the most, and where the old generation
+// was collected the most that this left. One that came early, for metaspace, tells nothing of what
+// the old generation held later.
+func (l left) live(job bool) int64 {
+	switch {
+	case !job:
+		return l.least
+	case 2*l.full >= l.most:
+		return l.byOld
+	}
+	return l.most
 }
 
 // least is the smaller of two numbers, of which the first may be 0 for none.
@@ -313,7 +360,7 @@ func (s *sampler) begin(ctx context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.readTimes(ctx)
-	s.mark, s.markTimes, s.live, s.trendLive, s.trendOld, s.paced, s.paces, s.paceless = s.last, s.times, 0, 0, false, 0, 0, false
+	s.mark, s.markTimes, s.left, s.trendLive, s.trendOld, s.paced, s.paces, s.paceless = s.last, s.times, left{}, 0, false, 0, 0, false
 	s.markBusy = s.busy(ctx)
 }
 

@@ -147,8 +147,9 @@ type Result struct {
 	CacheBytes int64
 	// Squeezed are the steps by which that was found, the largest limit first.
 	Squeezed []SqueezeStep `json:",omitempty"`
-	// LiveBytes is the least heap that a collection left during the load. It
-	// is an upper bound of the live set, and 0 when no collection ran.
+	// LiveBytes is the least heap that a collection left during the load, an upper bound of the
+	// live set. Of a job it is the most, and where the old generation was collected the most that
+	// this left. It is 0 when no collection ran.
 	// HeapBytes is the highest heap usage that was seen.
 	LiveBytes, HeapBytes int64
 	// GCShare and StallShare are nil where unknown. GCShare is of pauses; AwaitShare
@@ -596,7 +597,7 @@ func (t *run) result(u runner.Usage) *Result {
 	}
 	res := &Result{
 		Time: t.begin, Limits: t.spec.Limits, ReadyAfter: t.ready, JobTime: m.Time, Load: t.load, WarmupRequests: t.warmup, Warming: t.blocks, Took: time.Since(t.begin),
-		PeakBytes: cmp.Or(t.peak, u.PeakBytes), NeededBytes: t.sampler.needed, WorkingSetBytes: t.sampler.workingSet, LiveBytes: t.sampler.live, HeapBytes: t.sampler.heap,
+		PeakBytes: cmp.Or(t.peak, u.PeakBytes), NeededBytes: t.sampler.needed, WorkingSetBytes: t.sampler.workingSet, LiveBytes: t.sampler.left.live(t.spec.Job), HeapBytes: t.sampler.heap,
 		Collections: e.Collections, RefaultBytes: e.RefaultBytes, Throttled: u.Throttled, CPUTime: u.CPUTime,
 		Exit: e.Exit, Ended: e.Ended, Program: t.program(), Opened: slices.Sorted(maps.Keys(t.sampler.opened)), Peak: t.sampler.peak, End: t.end, Stat: u.Stat, Log: e.Log.LastLines,
 		Narrow: e.NarrowMiss(), Broken: e.Broken, Others: e.Others, UnpaidBytes: t.sampler.unpaid(), Growth: t.growth, WorstReclaimShare: t.worstReclaim,
