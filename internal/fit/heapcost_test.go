@@ -60,14 +60,17 @@ func TestHeapThatHasNotGrown(t *testing.T) {
 	}
 }
 
+// collecting is a trial whose heap has grown to its bound, with so much alive, and the share of its
+// time that collections took.
+func collecting(s Setup, collector string, heap, live int64, share float64) Trial {
+	f := &footprint.Footprint{Collector: collector, Heap: &footprint.Heap{CapacityBytes: heap}, Flags: map[string]string{"MaxHeapSize": strconv.FormatInt(heap, 10)}}
+	return Trial{Attempt{Setup: s, Phase: PhaseLever}, Outcome{Passed: true, Verdict: trial.Passed, LiveBytes: live, Result: &trial.Result{GCShare: &share, Peak: f}}}
+}
+
 // A trial as given whose heap was too small for its collections tells more of a smaller heap
 // than the curve through one that was large; one whose heap was larger tells nothing new.
 func TestHeapPointsAsGiven(t *testing.T) {
 	sized := Setup{Options: []string{"-XX:+UseSerialGC", "-Xmx258m"}}
-	collecting := func(s Setup, collector string, heap, live int64, share float64) Trial {
-		f := &footprint.Footprint{Collector: collector, Heap: &footprint.Heap{CapacityBytes: heap}, Flags: map[string]string{"MaxHeapSize": strconv.FormatInt(heap, 10)}}
-		return Trial{Attempt{Setup: s, Phase: PhaseLever}, Outcome{Passed: true, Verdict: trial.Passed, LiveBytes: live, Result: &trial.Result{GCShare: &share, Peak: f}}}
-	}
 	own := collecting(sized, serial, 258*mib, 144*mib, 0.019)
 	small := collecting(Setup{}, serial, 146*mib, 76*mib, 0.146)
 	small.Passed, small.Verdict = false, trial.TooSlow
@@ -301,5 +304,25 @@ func TestHeapTooSmallForConcurrentCollector(t *testing.T) {
 	}
 	if got, known := (Trial{}).Collecting(); got != 0 || known {
 		t.Errorf("of nothing collections took %v, %v", got, known)
+	}
+}
+
+// An application that allocates much beside little that lives is tried with as much heap as
+// collections ask for, however many live sets that is, and with less than the heap that there is.
+func TestLargerHeap(t *testing.T) {
+	run := func(heap, resident int64, share, seconds float64) Trial {
+		tr := collecting(Setup{Options: []string{"-XX:+UseSerialGC", fmt.Sprintf("-Xmx%dm", heap/mib)}}, serial, heap, 6*mib, share)
+		tr.Measured = trial.Measured{Time: time.Duration(seconds * float64(time.Second))}
+		tr.Result.Peak.Rows = []footprint.Row{{Owner: footprint.JavaHeap, ResidentBytes: resident}}
+		return tr
+	}
+	for _, c := range []struct{ resident, want int64 }{{500, 81}, {90, 77}, {20, 37}} {
+		s := &Search{AmpleBytes: 2048 * mib, Job: true}
+		s.found.Baseline = run(512*mib, c.resident*mib, 0.25, 14.2)
+		s.best.at = s.found.Baseline
+		slow := run(29*mib, 29*mib, 0.58, 25.5)
+		if got := s.largerHeap(slow).heap; got != c.want*mib {
+			t.Errorf("beside %d MiB: %d, want %d", c.resident, got/mib, c.want)
+		}
 	}
 }

@@ -109,16 +109,18 @@ func (s *Search) heapTooSmall(t Trial) bool {
 }
 
 // largerHeap are the sizes to try after a trial with too small a heap: as fast as
-// the baseline nearly was by the curve of what collections cost.
+// the baseline nearly was by the curve of what collections cost, but smaller than the heap that
+// there is. An application that allocates much beside little that lives needs many live sets.
 func (s *Search) largerHeap(t Trial) sizes {
-	v := s.sizes(s.ledger(), laterHeap)
+	l := s.ledger()
+	v := s.sizes(l, laterHeap)
 	has := t.Setup.heapBytes()
 	c, ok := fitGCCost(heapPointOf(t, has))
 	if !ok || t.Speed() <= 0 {
 		return v
 	}
 	if heap := c.faster(t.Speed(), nearly*s.found.Baseline.Speed(), has); heap > 0 {
-		v.heap = wholeMiB(min(v.heap, max(heap, has*5/4)))
+		v.heap = wholeMiB(max(has*5/4, min(heap, max(v.heap, share(l.heap(), 85)))))
 	}
 	return v
 }
