@@ -328,7 +328,7 @@ func comparison(r *fit.Result) document.Table {
 // readiness.
 func waited(t fit.Trial) time.Duration { return max(t.Measured.Time, t.Measured.Start) }
 
-// waitedFor is the quality of it.
+// waitedFor is that among the qualities of a run.
 func waitedFor(r *fit.Result) quality {
 	if r.Config.Job {
 		return jobTime
