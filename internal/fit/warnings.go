@@ -42,7 +42,7 @@ func warnings(f *Found) []string {
 	for _, w := range growthWarnings(f.Confirmations, f.Long) {
 		add(w)
 	}
-	for _, w := range []string{f.OtherJVM, f.OwnHeap, f.slowWarning(), f.unwarmed(), f.coldWarning(), f.lightWarning(), f.directWarning(), f.outgrownWarning()} {
+	for _, w := range []string{f.OtherJVM, f.OwnHeap, f.slowWarning(), f.unwarmed(), f.coldWarning(), f.lightWarning(), f.directWarning(), f.outgrownWarning(), f.cappedWarning()} {
 		if w != "" {
 			add(w)
 		}
@@ -68,6 +68,19 @@ func (f *Found) lightWarning() string {
 	}
 	return fmt.Sprintf("the measured load took %.1f s of the application's processor time: one collection more is several per cent of that, so what options cost is told badly. "+
 		"More load tells it better, or a longer one: --duration, --requests", r.Times.Group.Seconds())
+}
+
+// fewRuns is the share of runs below which a limit that as given ends holds for too few.
+const fewRuns = 0.9
+
+// cappedWarning says that most runs may need more than the limit, which is less than one that passed
+// as given; "" is nothing to say.
+func (f *Found) cappedWarning() string {
+	if f.Need == nil || f.Setup.empty() || f.LimitBytes < f.AsGiven.LimitBytes-mib || f.Need.Content(f.LimitBytes) >= fewRuns {
+		return ""
+	}
+	return fmt.Sprintf("the limit is less than as given, where a run passed at %d MiB; 99 %% of runs with these options need no more than %d MiB: set that where none may be killed",
+		f.AsGiven.LimitBytes/mib, wholeMiB(f.Need.BoundBytes)/mib)
 }
 
 // outgrownWarning says that what lives grows with the load, where the long run outgrew a heap; "" is
