@@ -27,11 +27,12 @@ func (f *Found) unwarmed() string {
 }
 
 // coldWarning says that levers on compilers were kept by trials that measured a warm-up, or
-// is "". A warm-up that goes on until the application has warmed up closes them instead.
+// is "". A warm-up that goes on until the application has warmed up closes them instead; to a job
+// what it compiles is part of its work.
 func (f *Found) coldWarning() string {
 	compiles := func(r LeverResult) bool { return r.Kept && r.Lever.Compiles }
 	r := f.Baseline.Result
-	if r == nil || r.Times == nil || r.Times.Group <= 0 || f.Baseline.Work.Blocks > 0 || len(r.Warming) > 0 || !slices.ContainsFunc(f.Levers, compiles) {
+	if r == nil || r.Load == nil || r.Times == nil || r.Times.Group <= 0 || f.Baseline.Work.Blocks > 0 || len(r.Warming) > 0 || !slices.ContainsFunc(f.Levers, compiles) {
 		return ""
 	}
 	share := r.Times.Compiler.Seconds() / r.Times.Group.Seconds()

@@ -79,11 +79,16 @@ func TestSameWarmup(t *testing.T) {
 
 // Levers on compilers that were judged by a cold application are warned of.
 func TestColdWarning(t *testing.T) {
-	base := Trial{Outcome: Outcome{Result: &trial.Result{Times: &runner.Times{Group: 10 * time.Second, Compiler: 3 * time.Second, JVM: true}}}}
+	base := Trial{Outcome: Outcome{Result: &trial.Result{Load: &load.Result{}, Times: &runner.Times{Group: 10 * time.Second, Compiler: 3 * time.Second, JVM: true}}}}
 	f := Found{Baseline: base, Levers: []LeverResult{{Lever: Lever{ID: "c1", Compiles: true}, Kept: true}}}
 	if w := f.coldWarning(); !strings.Contains(w, "30 %") || !strings.Contains(w, "had not warmed up") {
 		t.Errorf("%q", w)
 	}
+	f.Baseline.Result.Load = nil
+	if w := f.coldWarning(); w != "" {
+		t.Errorf("of a job: %q", w)
+	}
+	f.Baseline.Result.Load = &load.Result{}
 	f.Levers[0].Kept = false
 	if w := f.coldWarning(); w != "" {
 		t.Errorf("without a lever on compilers: %q", w)
