@@ -207,7 +207,7 @@ func (h *history) begin(ctx context.Context, c *fit.Config, stderr io.Writer) er
 		fmt.Fprintf(stderr, "removed the %d oldest fits from the history, up to fit %d: it keeps the last %d, and at most %d MiB\n",
 			len(deleted), deleted[len(deleted)-1], store.DefaultBound.Fits, store.DefaultBound.Bytes/report.MiB)
 	}
-	if h.old != nil {
+	if h.old != nil { // by which its baselines were made, whatever is available now
 		c.MostAmpleBytes = h.old.Plan.MostAmpleBytes
 	}
 	plan, err := fit.NewPlan(ctx, *c)

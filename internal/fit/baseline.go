@@ -42,10 +42,10 @@ func (s *Search) runBaselines(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if raised := len(runs) == 0 && s.raiseAmple(t); raised && !t.Passed {
+		switch raised := len(runs) == 0 && s.raiseAmple(t); {
+		case raised && !t.Passed:
 			continue
-		}
-		if !t.Passed {
+		case !t.Passed:
 			return s.fails(t)
 		}
 		if len(runs) == 0 {

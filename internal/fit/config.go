@@ -62,7 +62,8 @@ type Config struct {
 
 	// AmpleBytes and MostAmpleBytes are as in Search.
 	AmpleBytes, MostAmpleBytes int64
-	Levers                     []Lever
+
+	Levers []Lever
 	// Terms are the terms of the search.
 	Terms
 

@@ -70,7 +70,7 @@ func (f *Found) lightWarning() string {
 		"More load tells it better, or a longer one: --duration, --requests", r.Times.Group.Seconds())
 }
 
-// fewRuns is the share of runs below which a limit that as given ends holds for too few.
+// fewRuns is the share of runs below which a limit holds for too few not to say so.
 const fewRuns = 0.9
 
 // cappedWarning says that most runs may need more than the limit, which is less than one that passed

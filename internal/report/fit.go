@@ -10,7 +10,6 @@ import (
 
 	"tare.dev/tare/internal/document"
 	"tare.dev/tare/internal/fit"
-	"tare.dev/tare/internal/load"
 	"tare.dev/tare/internal/trial"
 )
 
@@ -338,21 +337,11 @@ func waitedFor(r *fit.Result) quality {
 
 func comparisonRow(name string, t fit.Trial) []string {
 	row := []string{name, Limit(t.LimitBytes), "-", "-", Duration(waited(t))}
-	if l := t.Measured.Load; l != nil {
-		row[2], row[3] = served(*l, "-")
+	if v, measured := goodAnswers.of(t); measured {
+		row[2] = Rate(v)
+	}
+	if v, measured := p99.of(t); measured {
+		row[3] = p99.text(v)
 	}
 	return row
-}
-
-// served is the rate of good answers and the p99 of a load; what was not
-// measured is none.
-func served(l load.Result, none string) (rate, p99 string) {
-	rate, p99 = none, none
-	if v, measured := l.Throughput(); measured {
-		rate = Rate(v)
-	}
-	if d, measured := l.Latency.P99.Value(); measured {
-		p99 = Duration(d)
-	}
-	return rate, p99
 }
